@@ -1,0 +1,20 @@
+package penstock.kernel;
+
+/** An event's place in the total order that first and last go by. */
+final class Position implements Comparable<Position> {
+  final long timeMs;
+  final int partition;
+  final long offset;
+
+  Position(long timeMs, int partition, long offset) {
+    this.timeMs = timeMs;
+    this.partition = partition;
+    this.offset = offset;
+  }
+
+  @Override public int compareTo(Position other) {
+    int order = Long.compare(timeMs, other.timeMs);
+    if (order == 0) order = Integer.compare(partition, other.partition);
+    return order != 0 ? order : Long.compare(offset, other.offset);
+  }
+}

@@ -1,0 +1,31 @@
+"""The `penstock` command: one file a group of commands."""
+
+from __future__ import annotations
+
+import typer
+
+from penstock import __version__
+from penstock.cli import demo, produce, run, services, spec
+
+app = typer.Typer(
+    name="penstock",
+    help="Real-time pipelines from Kafka through Spark, in Python: fresh, exactly once, and never a mystery.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+services.add_to(app)
+run.add_to(app)
+produce.add_to(app)
+demo.add_to(app)
+spec.add_to(app)
+
+
+@app.callback(invoke_without_command=True)
+def _main(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        typer.echo(f"penstock {__version__}")
+        raise typer.Exit
+
+
+__all__ = ["app"]

@@ -1,0 +1,22 @@
+"""Bytes to columns, by the kernel."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.spec import PipelineSpec
+
+ERROR = "_error"
+
+
+def decode(spark: SparkSession, records: DataFrame, spec: PipelineSpec) -> DataFrame:
+    """Add the schema's columns and `_error`, which says what is wrong with a record and where."""
+    name = _function_name(spec.name)
+    spark._jvm.penstock.kernel.Functions.decode(name, spec.source.ddl)  # type: ignore[union-attr]
+    decoded = F.expr(f"penstock.decode.{name}(value)").alias("_decoded")
+    return records.select("*", decoded).select("value", "partition", "offset", "timestamp", "_decoded.*")
+
+
+def _function_name(name: str) -> str:
+    return f"`{name}`" if not name.isidentifier() else name

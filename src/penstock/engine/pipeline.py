@@ -1,0 +1,148 @@
+"""A pipeline as it runs: started, watched, started again when a service comes back, stopped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.decode import decode
+from penstock.engine.enrich import enrich
+from penstock.engine.originals import Originals
+from penstock.engine.outputs import BatchWriter, open_outputs
+from penstock.engine.plain import plain_sessions
+from penstock.engine.receipt import Receipt
+from penstock.engine.sessions import sessions
+from penstock.engine.source import answers, read_source
+from penstock.errors import PenstockError, PipelineFailed, SinkError, SpecError
+from penstock.paths import DataDir
+from penstock.sinks.kafka import CONTROL_TOPIC, ensure_topics
+from penstock.spec import KafkaSink, PipelineSpec
+
+_POLL_S = 0.2
+_ATTEMPTS_WITHOUT_PROGRESS = 4
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where the services of a pipeline are."""
+
+    kafka: str
+    clickhouse: str
+
+
+class Pipeline:
+    """One spec on one checkpoint."""
+
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        data: DataDir,
+        endpoints: Endpoints,
+        spark: SparkSession,
+        checkpoint: Checkpoint,
+        *,
+        on_receipt: Callable[[Receipt], None],
+        say: Callable[[str], None],
+        adopt: Sequence[str] = (),
+    ) -> None:
+        self._spec = spec
+        self._data = data
+        self._endpoints = endpoints
+        self._checkpoint = checkpoint
+        self._on_receipt = on_receipt
+        self._say = say
+        self._adopt = adopt
+        self._rows = build(spark, read_source(spark, spec, endpoints.kafka), spec, data)
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until told to stop; failures that pass are waited out, others raised."""
+        attempts = 0
+        while not stop.is_set():
+            progressed, failure = self._run_once(stop)
+            if failure is None:
+                return
+            attempts = 0 if progressed else attempts + 1
+            self._raise_if_hopeless(failure, attempts)
+            self._wait_for_kafka(failure, stop)
+            if not progressed:
+                stop.wait(min(2.0**attempts, 8.0))
+
+    def _run_once(self, stop: threading.Event) -> tuple[bool, Exception | None]:
+        """One life of the query: whether any batch succeeded, and what ended it (None when told to stop)."""
+        try:
+            ensure_topics(self._endpoints.kafka, self._sink_topics())
+            outputs = open_outputs(self._spec, self._endpoints.kafka, self._endpoints.clickhouse, self._adopt)
+        except SinkError as error:
+            return False, error
+        originals = Originals(self._endpoints.kafka, self._spec.source.topic)
+        writer = BatchWriter(self._spec, self._checkpoint, outputs, originals, self._on_receipt)
+        try:
+            query = (
+                self._rows.writeStream.queryName(self._spec.name)
+                .foreachBatch(writer)
+                .outputMode("append")
+                .option("checkpointLocation", str(self._checkpoint.path))
+                .trigger(processingTime=f"{self._spec.trigger.ms} milliseconds")
+                .start()
+            )
+            _await(query, stop)
+            return writer.batches > 0, None
+        except StreamingQueryException as error:
+            return writer.batches > 0, writer.failure or error
+        finally:
+            writer.close()
+
+    def _sink_topics(self) -> dict[str, int]:
+        topics = {sink.topic: self._spec.source.partitions for sink in self._spec.sink if isinstance(sink, KafkaSink)}
+        return {CONTROL_TOPIC: 1, **topics}
+
+    def _raise_if_hopeless(self, failure: Exception, attempts: int) -> None:
+        # A PenstockError other than a plain SinkError says that going on would do harm.
+        if isinstance(failure, PenstockError) and type(failure) is not SinkError:
+            raise failure
+        if attempts >= _ATTEMPTS_WITHOUT_PROGRESS:
+            raise PipelineFailed(
+                f"{self._spec.name}: failed {attempts} times without progress: {_first_line(failure)}",
+                hint=f"The whole story is in {self._data.logs / f'spark-{self._spec.name}.log'}",
+            ) from failure
+
+    def _wait_for_kafka(self, failure: Exception, stop: threading.Event) -> None:
+        if answers(self._endpoints.kafka):
+            self._say(f"batch failed, starting again: {_first_line(failure)}")
+            return
+        self._say(f"Kafka at {self._endpoints.kafka} is away; waiting for it")
+        since = time.monotonic()
+        while not stop.is_set() and not answers(self._endpoints.kafka):
+            stop.wait(0.5)
+        if not stop.is_set():
+            self._say(f"Kafka is back after {time.monotonic() - since:.0f} s; going on from the checkpoint")
+
+
+def build(spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: DataDir) -> DataFrame:
+    """The rows that a spec makes of records; what Spark cannot resolve is a SpecError."""
+    try:
+        if spec.engine == "plain":
+            return plain_sessions(spark, records, spec, data)
+        events = enrich(spark, decode(spark, records, spec), spec, data)
+        return sessions(spark, events, spec)
+    except AnalysisException as error:
+        raise SpecError(spec.name, [error.getMessage().split("\n")[0] if error.getMessage() else str(error)]) from error
+
+
+def _await(query: StreamingQuery, stop: threading.Event) -> None:
+    while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]
+        if stop.is_set():
+            query.stop()
+            return
+
+
+def _first_line(failure: Exception) -> str:
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(failure).__name__

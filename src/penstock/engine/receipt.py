@@ -1,0 +1,68 @@
+"""What one batch did: the record that observing, auditing and diagnosing start from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SinkReceipt:
+    """What one sink holds of a batch."""
+
+    name: str
+    rows: int
+    digest: str
+    replayed: bool
+    write_ms: float
+    visible_at_ms: int
+    """Wall clock when the sink had acknowledged the rows."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """One batch: the records it read, what became of each, what every sink holds."""
+
+    query: str
+    batch: int
+    offsets: dict[int, tuple[int, int]]
+    """Start and end (exclusive) by partition."""
+    decoded: int
+    rejected: int
+    late: int
+    """Of the decoded, those that left by the side door."""
+    opened: int
+    closed: int
+    corrected: int
+    merged: int
+    """Open sessions that became part of another."""
+    sinks: tuple[SinkReceipt, ...]
+    started_at_ms: int
+    compute_ms: float
+    """Read, decode, cleanse, enrich, sessions, and their result in the driver."""
+    total_ms: float
+    latency_ms: tuple[tuple[int, int], ...] = field(default=())
+    """(milliseconds from creation to visible, events): how fresh the batch was when readers could see it."""
+
+    @property
+    def records(self) -> int:
+        return sum(end - start for start, end in self.offsets.values())
+
+    @property
+    def unaccounted(self) -> int:
+        """Records read of which no row tells. Above 0 only for what a transactional producer's markers take."""
+        return self.records - self.decoded - self.rejected
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Receipt:
+        return cls(
+            **{
+                **given,
+                "offsets": {int(partition): tuple(span) for partition, span in given["offsets"].items()},
+                "sinks": tuple(SinkReceipt(**sink) for sink in given["sinks"]),
+                "latency_ms": tuple((int(ms), int(events)) for ms, events in given["latency_ms"]),
+            }
+        )

@@ -1,0 +1,94 @@
+"""The Spark session, with the settings that differ from Spark's own and why."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.paths import DataDir
+from penstock.spec import PipelineSpec
+
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+
+_SETTINGS = {
+    "spark.sql.catalog.penstock": "penstock.kernel.Functions",
+    "spark.sql.session.timeZone": "UTC",
+    # State on disk with changelogs: a commit writes what changed, not what there is.
+    "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting rows costs a read before every write.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    # Halves the fixed cost of a batch on a local checkpoint (no checksum files). It has no protection of its
+    # own against a second writer: the checkpoint's lock is ours (checkpoint.py).
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # A task that runs twice at once would send its rows twice into the state.
+    "spark.speculation": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.driver.maxResultSize": "1g",
+}
+
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+# Each batch warns of these; none asks for anything to be done.
+logger.adaptive.name = org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream
+logger.adaptive.level = error
+logger.consumer.name = org.apache.kafka.clients
+logger.consumer.level = error
+"""
+
+
+def open_spark(
+    spec: PipelineSpec, data: DataDir, *, kernel: Path, jars: Sequence[Path], java_home: Path, master: str = "local[*]"
+) -> SparkSession:
+    """Start a JVM and a Spark session for one pipeline; its log goes to a file at WARN."""
+    log = data.logs / f"spark-{spec.name}.log"
+    config = data.logs / f"spark-{spec.name}.log4j2.properties"
+    config.write_text(_LOG4J.format(path=log))
+    os.environ["JAVA_HOME"] = str(java_home)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.appName(f"penstock-{spec.name}").master(master)
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    builder = (
+        builder.config("spark.jars", ",".join(str(jar) for jar in (kernel, *jars)))
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{config} -XX:+UseParallelGC")
+        .config("spark.sql.shuffle.partitions", spec.sessions.partitions)
+        .config("spark.local.dir", str(data / "spark"))
+    )
+    with _stderr_to(log):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Give the JVM, which keeps the descriptors it is born with, a file for what it prints by itself."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)

@@ -1,0 +1,75 @@
+"""Every error a person can meet, in one tree.
+
+    PenstockError
+    ├── SpecError            the description of a pipeline is wrong; lists every problem
+    ├── ToolchainError       a JDK, a jar or the kernel cannot be had
+    ├── ServiceError         an embedded or outside service does not start, answer or stop
+    ├── SourceError          the topic is not what the spec says
+    ├── PipelineFailed       the query failed and starting it again did not help
+    ├── CheckpointInUse      another process runs on the same checkpoint
+    └── SinkError            a sink cannot take a batch
+        ├── Fenced           a newer writer has taken over this sink
+        ├── PositionLost     the sink no longer knows which batch it holds
+        └── ReplayDiffers    a batch came again with other content
+
+A message says what happened and what was expected; `hint` says what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """Something a person can act on. The command line prints it without a traceback."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class SpecError(PenstockError):
+    """The description of a pipeline is wrong. `problems` holds one readable line each."""
+
+    def __init__(self, where: str, problems: list[str]) -> None:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__(f"{where}: {count}\n" + "\n".join(f"  {line}" for line in problems))
+        self.problems = problems
+
+
+class ToolchainError(PenstockError):
+    """A JDK, a jar or the kernel cannot be had."""
+
+
+class ServiceError(PenstockError):
+    """An embedded or outside service does not start, answer or stop."""
+
+
+class SourceError(PenstockError):
+    """The topic is not what the spec says."""
+
+
+class PipelineFailed(PenstockError):
+    """The query failed and starting it again did not help."""
+
+
+class CheckpointInUse(PenstockError):
+    """Another process runs on the same checkpoint."""
+
+
+class SinkError(PenstockError):
+    """A sink cannot take a batch; the batch fails and is replayed."""
+
+
+class Fenced(SinkError):
+    """A newer writer has taken over this sink, so this one must stop."""
+
+
+class PositionLost(SinkError):
+    """The sink no longer knows which batch it holds, so a replay could double or drop rows."""
+
+
+class ReplayDiffers(SinkError):
+    """A batch came again with other content: the pipeline is not deterministic."""

@@ -1,0 +1,1 @@
+"""What happened: receipts, lag and latency as records that other packages judge."""

@@ -1,0 +1,53 @@
+"""Latencies in a histogram that can be stored and merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hdrh.histogram import HdrHistogram
+
+_LONGEST_MS = 86_400_000
+_DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """Milliseconds; all 0 when nothing was counted."""
+
+    p50: int
+    p99: int
+    max: int
+
+
+class Latency:
+    """How long events took, each with its weight."""
+
+    def __init__(self) -> None:
+        self._histogram = HdrHistogram(1, _LONGEST_MS, _DIGITS)
+
+    @classmethod
+    def of(cls, counts: Iterable[tuple[int, int]]) -> Latency:
+        """From (milliseconds, events) pairs."""
+        latency = cls()
+        for milliseconds, events in counts:
+            latency._histogram.record_value(min(max(milliseconds, 1), _LONGEST_MS), events)
+        return latency
+
+    def add(self, other: Latency) -> None:
+        self._histogram.add(other._histogram)
+
+    def percentiles(self) -> Percentiles:
+        if not self._histogram.get_total_count():
+            return Percentiles(0, 0, 0)
+        at = self._histogram.get_value_at_percentile
+        return Percentiles(int(at(50)), int(at(99)), int(self._histogram.get_max_value()))
+
+    def encode(self) -> str:
+        return str(self._histogram.encode().decode())
+
+    @classmethod
+    def decode(cls, text: str) -> Latency:
+        latency = cls()
+        latency._histogram.decode_and_add(text.encode())
+        return latency

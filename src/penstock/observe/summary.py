@@ -1,0 +1,91 @@
+"""The state of a pipeline at a glance, folded from its journal. Time is what the entries say."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from penstock.observe.journal import Batch, Entry, Lag, Note
+from penstock.observe.latency import Latency, Percentiles
+
+WINDOW_MS = 10_000
+"""Rates and recent percentiles are of this long."""
+
+
+@dataclass
+class Summary:
+    """Totals since the journal began to be read, and a window of what happened last."""
+
+    decoded: int = 0
+    rejected: int = 0
+    late: int = 0
+    opened: int = 0
+    closed: int = 0
+    corrected: int = 0
+    merged: int = 0
+    batches: int = 0
+    last_batch_ms: float = 0.0
+    last_batch_at_ms: int = 0
+    last_note: str = ""
+    lag: Lag | None = None
+    latency: Latency = field(default_factory=Latency)
+    _recent_batches: deque[Batch] = field(default_factory=deque)
+    _recent_lags: deque[Lag] = field(default_factory=deque)
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case Batch():
+                self._feed_batch(entry)
+            case Lag():
+                self.lag = entry
+                self._recent_lags.append(entry)
+                while self._recent_lags[0].at_ms < entry.at_ms - WINDOW_MS:
+                    self._recent_lags.popleft()
+            case Note():
+                self.last_note = entry.text
+
+    def _feed_batch(self, batch: Batch) -> None:
+        receipt = batch.receipt
+        self.decoded += receipt.decoded
+        self.rejected += receipt.rejected
+        self.late += receipt.late
+        self.opened += receipt.opened
+        self.closed += receipt.closed
+        self.corrected += receipt.corrected
+        self.merged += receipt.merged
+        self.batches += 1
+        self.last_batch_ms = receipt.total_ms
+        self.last_batch_at_ms = batch.at_ms
+        self.latency.add(batch.latency)
+        self._recent_batches.append(batch)
+        while self._recent_batches[0].at_ms < batch.at_ms - WINDOW_MS:
+            self._recent_batches.popleft()
+
+    @property
+    def rate_in_eps(self) -> float:
+        """Records that producers added a second."""
+        if len(self._recent_lags) < 2:
+            return 0.0
+        first, last = self._recent_lags[0], self._recent_lags[-1]
+        added = sum(last.ends.values()) - sum(first.ends.values())
+        return added * 1000 / max(1, last.at_ms - first.at_ms)
+
+    @property
+    def rate_out_eps(self) -> float:
+        """Records whose results became visible a second."""
+        if len(self._recent_batches) < 2:
+            return 0.0
+        first, last = self._recent_batches[0], self._recent_batches[-1]
+        records = sum(batch.receipt.records for batch in self._recent_batches) - first.receipt.records
+        return records * 1000 / max(1, last.at_ms - first.at_ms)
+
+    @property
+    def recent_latency(self) -> Percentiles:
+        recent = Latency()
+        for batch in self._recent_batches:
+            recent.add(batch.latency)
+        return recent.percentiles()
+
+    @property
+    def sessions_open(self) -> int:
+        return max(0, self.opened - self.closed - self.merged)

@@ -1,0 +1,160 @@
+"""Rows into a ClickHouse table, one insert a batch, with the batch's number in every row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import clickhouse_connect
+import pyarrow as pa
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from penstock.errors import SinkError
+from penstock.sinks.protocol import Batch, Position, Written, must_write
+
+POSITIONS_TABLE = "penstock_positions"
+
+_POSITIONS_DDL = f"""
+CREATE TABLE IF NOT EXISTS {POSITIONS_TABLE} (
+  query String, sink String, slot UInt16, batch Int64, rows UInt64, digest String, written_at DateTime64(3)
+) ENGINE = MergeTree ORDER BY (query, sink, slot, batch)
+SETTINGS non_replicated_deduplication_window = 1000
+"""
+_SLOT = 0
+
+_TYPES = {
+    pa.string(): "String",
+    pa.int64(): "Int64",
+    pa.int32(): "Int32",
+    pa.float64(): "Float64",
+    pa.bool_(): "Bool",
+    pa.binary(): "String",
+}
+
+
+class ClickHouseSink:
+    """Rows into a table, each carrying query and batch.
+
+    Exactly once (`keep="all"`, MergeTree: every row that was ever final):
+      Lost: nothing, as long as ClickHouse keeps what it acknowledged; a batch that comes again is counted.
+      Duplicated: nothing: one insert is one block, with the batch as its deduplication token.
+      Delayed: a batch is visible as a whole when its insert is acknowledged.
+    At least once (`keep="newest"`, ReplacingMergeTree by version): a batch that comes again replaces itself.
+      Readers use the view TABLE_latest, which has the newest row of each session and no retracted ones.
+    """
+
+    def __init__(self, name: str, address: str, table: str, query: str, *, keep: str, adopt: bool = False) -> None:
+        self.name = name
+        self._table = table
+        self._query = query
+        self._exactly_once = keep == "all"
+        self._adopt = adopt
+        self._opened = False
+        try:
+            self._client: Client = clickhouse_connect.get_client(dsn=address, autogenerate_session_id=False)
+        except ClickHouseError as error:
+            raise SinkError(f"sink {name}: ClickHouse at {address} does not answer: {error}") from error
+
+    def write(self, batch: Batch) -> Written:
+        try:
+            if not self._opened:
+                self._create(batch.rows.schema)
+            if not self._exactly_once:
+                self._opened = True
+                if batch.count:
+                    self._insert(batch, self._token(batch))
+                return Written(batch.count, batch.digest, replayed=False)
+            return self._write_once(batch)
+        except ClickHouseError as error:
+            raise SinkError(f"sink {self.name}: {error}") from error
+
+    def _write_once(self, batch: Batch) -> Written:
+        # Between batches of one writer the position is known; only a new writer has to look.
+        if not self._opened:
+            if not must_write(self.name, batch, self._position(), adopt=self._adopt):
+                self._opened = True
+                return Written(batch.count, batch.digest, replayed=True)
+            there = self._count(batch)
+            if there == 0:
+                self._insert_anew(batch)
+            elif there != batch.count:
+                raise SinkError(f"sink {self.name}: {there} of {batch.count} rows of batch {batch.number} are there")
+        elif batch.count:
+            self._insert(batch, self._token(batch))
+        self._mark(batch)
+        self._opened = True
+        return Written(batch.count, batch.digest, replayed=False)
+
+    def _insert_anew(self, batch: Batch) -> None:
+        """Insert a batch that may have been acknowledged and lost by a crash of the server.
+
+        The server may remember the token of rows it no longer has, and would then drop the insert silently;
+        so the rows are counted, and if none came a second token, as deterministic as the first, is used.
+        """
+        if not batch.count:
+            return
+        self._insert(batch, self._token(batch))
+        if self._count(batch) == 0:
+            self._insert(batch, self._token(batch) + "-r1")
+
+    def _insert(self, batch: Batch, token: str) -> None:
+        settings = {"insert_deduplication_token": token, "async_insert": 0}
+        self._client.insert_arrow(self._table, batch.rows, settings=settings)
+
+    def _mark(self, batch: Batch) -> None:
+        row = [self._query, self.name, _SLOT, batch.number, batch.count, batch.digest, datetime.now(UTC)]
+        settings = {"insert_deduplication_token": self._token(batch), "async_insert": 0}
+        self._client.insert(POSITIONS_TABLE, [row], settings=settings)
+
+    def _token(self, batch: Batch) -> str:
+        return f"{self._query}-{self.name}-{_SLOT}-{batch.number}-{batch.digest}"
+
+    def _position(self) -> Position | None:
+        held = self._client.query(
+            f"SELECT batch, rows, digest FROM {POSITIONS_TABLE} "  # noqa: S608  (a constant)
+            "WHERE query = {query:String} AND sink = {sink:String} AND slot = {slot:UInt16} "
+            "ORDER BY batch DESC LIMIT 1",
+            parameters={"query": self._query, "sink": self.name, "slot": _SLOT},
+        ).result_rows
+        return Position(*held[0]) if held else None
+
+    def _count(self, batch: Batch) -> int:
+        [[count]] = self._client.query(
+            f"SELECT count() FROM {self._table} WHERE query = {{query:String}} AND batch = {{batch:Int64}}",  # noqa: S608
+            parameters={"query": self._query, "batch": batch.number},
+        ).result_rows
+        return int(count)
+
+    def _create(self, schema: pa.Schema) -> None:
+        if self._exactly_once:
+            self._client.command(_POSITIONS_DDL)
+        columns = [f"`{field.name}` {_column_type(field)}" for field in schema]
+        engine = (
+            "MergeTree ORDER BY session_id SETTINGS non_replicated_deduplication_window = 1000"
+            if self._exactly_once
+            else "ReplacingMergeTree(version) ORDER BY session_id"
+        )
+        self._client.command(f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(columns)}) ENGINE = {engine}")
+        self._client.command(
+            f"CREATE VIEW IF NOT EXISTS {self._table}_latest AS SELECT * FROM "  # noqa: S608
+            f"(SELECT * FROM {self._table} ORDER BY version DESC LIMIT 1 BY session_id) WHERE kind != 'retracted'"
+        )
+        self._check_columns([field.name for field in schema])
+
+    def _check_columns(self, wanted: Sequence[str]) -> None:
+        have = [row[0] for row in self._client.query(f"DESCRIBE TABLE {self._table}").result_rows]
+        missing = [name for name in wanted if name not in have]
+        if missing:
+            raise SinkError(
+                f"sink {self.name}: table {self._table} has no column {', '.join(missing)}",
+                hint=f"Add it (ALTER TABLE {self._table} ADD COLUMN ...) or name another table in the spec.",
+            )
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _column_type(field: pa.Field) -> str:
+    base = _TYPES[field.type]
+    return f"Nullable({base})" if field.nullable else base

@@ -1,0 +1,132 @@
+"""One protocol for every store: the sink remembers the batch.
+
+Spark numbers its batches, writes a batch's offsets down before running it, and runs the last one again after
+a crash. So a sink that stores the number of a batch together with the batch's rows is exactly once, as long
+as a batch that comes again has the same content. Invariants:
+
+1. A writer fences every earlier writer of its sink before it reads the position.
+2. A batch is written only onto the batch before it. The empty ones are written too, so that this stays exact.
+3. A batch that is there already is compared (count and digest), never written again.
+4. After an error or an unknown outcome the writer is thrown away; the batch fails and comes again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.errors import Fenced, PositionLost, ReplayDiffers
+
+NOTHING = -1
+"""The batch before the first one."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of one batch that one sink is to hold, in an order that does not depend on the run."""
+
+    query: str
+    number: int
+    rows: pa.Table
+    digest: str
+
+    @classmethod
+    def of(cls, query: str, number: int, rows: pa.Table) -> Batch:
+        return cls(query, number, rows, digest(rows))
+
+    @property
+    def count(self) -> int:
+        return int(self.rows.num_rows)
+
+
+@dataclass(frozen=True)
+class Position:
+    """The newest batch that a sink holds."""
+
+    batch: int
+    count: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a sink says of a batch it was given."""
+
+    count: int
+    digest: str
+    replayed: bool
+    """The sink held the batch already; nothing was written."""
+
+
+class Sink(Protocol):
+    """A place for rows. Its docstring says what it can lose, duplicate and delay, and what readers must do."""
+
+    name: str
+
+    def write(self, batch: Batch) -> Written:
+        """Hold the batch, once. After an error the sink must be closed and made anew."""
+
+    def close(self) -> None:
+        """Let go of all connections."""
+
+
+def must_write(sink: str, batch: Batch, position: Position | None, *, adopt: bool = False) -> bool:
+    """Whether the batch is to be written, given what the sink holds; False when it is there already.
+
+    `adopt` takes a sink without a position as one that holds all up to this batch: the person's decision.
+    """
+    if position is None:
+        if batch.number == 0 or adopt:
+            return True
+        raise PositionLost(
+            f"sink {sink}: holds no position, but batch {batch.number} is due",
+            hint=_recovery(sink),
+        )
+    if position.batch > batch.number:
+        raise Fenced(
+            f"sink {sink}: holds batch {position.batch}, but batch {batch.number} is due: "
+            "another writer is ahead, or the checkpoint was rolled back",
+            hint=_recovery(sink),
+        )
+    if position.batch == batch.number:
+        _compare(sink, batch, position)
+        return False
+    if position.batch < batch.number - 1 and not adopt:
+        raise PositionLost(
+            f"sink {sink}: holds batch {position.batch}, but batch {batch.number} is due: "
+            f"{batch.number - 1 - position.batch} batches are not there",
+            hint=_recovery(sink),
+        )
+    return True
+
+
+def _compare(sink: str, batch: Batch, position: Position) -> None:
+    if (position.count, position.digest) == (batch.count, batch.digest):
+        return
+    raise ReplayDiffers(
+        f"sink {sink}: batch {batch.number} came again with other content: "
+        f"{position.count} rows (digest {position.digest}) are there, {batch.count} ({batch.digest}) came",
+        hint="The pipeline is not deterministic: look for rand(), current_timestamp() or changed reference data.",
+    )
+
+
+def _recovery(sink: str) -> str:
+    return (
+        f"If the sink is right as it is, go on from here with: penstock run SPEC --adopt {sink}\n"
+        "Otherwise restore the sink or the checkpoint, whichever is older."
+    )
+
+
+def digest(rows: pa.Table) -> str:
+    """A fingerprint of rows in their order; the same rows give the same one in every run."""
+    hasher = hashlib.blake2b(digest_size=8)
+    if rows.num_rows:
+        whole = rows.combine_chunks()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, whole.schema) as writer:
+            writer.write_table(whole)
+        hasher.update(sink.getvalue())
+    return hasher.hexdigest()

@@ -1,0 +1,126 @@
+"""The description of a whole pipeline: written in TOML (see `load`) or in Python, with the same checks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from penstock.errors import SpecError
+from penstock.spec.checks import problems_between
+from penstock.spec.names import Name
+from penstock.spec.problems import Problem, explain, fields, sections_in
+from penstock.spec.sections import Cleanse, Enrich, Section, ServiceAddresses, Sessions, Sink, Source
+from penstock.spec.sql import columns_of
+from penstock.spec.units import Duration
+
+
+class PipelineSpec(Section):
+    """Events of one topic, cleansed, enriched, made into sessions, and written to sinks."""
+
+    name: Name = Field(
+        description="The pipeline's name; its checkpoint and transactional ids carry it.",
+        examples=["clickstream"],
+    )
+    engine: Literal["kernel", "plain"] = Field(
+        default="kernel",
+        description="kernel: the hot loops in Java. plain: Spark's own functions, where no jar may be added.",
+        examples=["plain"],
+    )
+    trigger: Duration = Field(
+        default=Duration(0),
+        description="The least time between two micro-batches.",
+        examples=["0 seconds", "1 second"],
+    )
+    source: Source
+    cleanse: Cleanse = Cleanse()
+    enrich: tuple[Enrich, ...] = ()
+    sessions: Sessions
+    sink: tuple[Sink, ...] = Field(min_length=1)
+    services: ServiceAddresses = ServiceAddresses()
+
+    def __init__(self, **given: Any) -> None:
+        if problems := find_problems(given):
+            raise SpecError(str(given.get("name", "pipeline")), [problem.line(given) for problem in problems])
+        super().__init__(**given)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # see Section
+
+    def columns(self) -> list[str]:
+        """The columns of an enriched event: those of the schema, then those taken from reference data."""
+        return [column.name for column in self.source.columns] + [
+            column for table in self.enrich for column in table.take
+        ]
+
+    def used_columns(self) -> list[str]:
+        """The schema's columns that any part of the pipeline reads, in the schema's order."""
+        expressions = [self.cleanse.where, *(measure.expression for measure in self.sessions.measures)]
+        used = {
+            self.source.key,
+            self.source.event_time,
+            self.source.created,
+            self.sessions.key,
+            *self.cleanse.require,
+            *(table.on for table in self.enrich),
+            *(column for text in expressions if text is not None for column in columns_of(text)),
+        }
+        return [column.name for column in self.source.columns if column.name in used]
+
+    def fingerprint(self) -> str:
+        """A hash of what decides the results: not where services are, nor how events are cut into batches."""
+        decisive = self.model_dump(
+            mode="json", by_alias=True, exclude={"services": True, "trigger": True, "source": {"max_batch"}}
+        )
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def find_problems(given: Mapping[str, Any]) -> list[Problem]:
+    """Everything wrong with a description: in each field, and between the fields that are valid."""
+    try:
+        return list(problems_between(PipelineSpec.model_validate(given)))
+    except ValidationError as error:
+        found = list(explain(PipelineSpec, error, given))
+        draft = PipelineSpec.model_construct(**_valid_fields(PipelineSpec, given))
+        return found + list(problems_between(draft, draft=True))
+
+
+def _valid_fields(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that are valid by themselves, and drafts of the sections that are not."""
+    valid = {key: _valid_part(model, key, given[key]) for key in fields(model) if key in given}
+    return {key: value for key, value in valid.items() if value is not None}
+
+
+def _valid_part(model: type[BaseModel], key: str, given: Any) -> Any:
+    """The field's value if it is valid, else what can be saved of it, or None."""
+    try:
+        return _adapter(model, key).validate_python(given)
+    except ValidationError as error:
+        if sections := sections_in(fields(model)[key].annotation):
+            several = isinstance(given, list | tuple)
+            return tuple(_draft(sections, item) for item in given) if several else _draft(sections, given)
+        wrong = {details["loc"][0] for details in error.errors() if details["loc"]}
+        if wrong and isinstance(given, Mapping):
+            return _valid_part(
+                model, key, {name: value for name, value in given.items() if name not in wrong}
+            )
+        return None
+
+
+def _draft(sections: Mapping[str, type[BaseModel]], given: object) -> object:
+    """A section with the valid fields of what was given; one that is valid already stays as it is."""
+    if not isinstance(given, Mapping):
+        return given if isinstance(given, BaseModel) else None
+    model = sections.get("") or sections.get(str(given.get("kind")))
+    return model.model_construct(**_valid_fields(model, given)) if model else None
+
+
+@cache
+def _adapter(model: type[BaseModel], key: str) -> TypeAdapter[Any]:
+    """What validates one field without its section."""
+    field = fields(model)[key]
+    # The None is there because Annotated wants at least one thing beside the type.
+    return TypeAdapter(Annotated[(field.annotation, None, *field.metadata)])  # type: ignore[arg-type]

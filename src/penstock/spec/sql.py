@@ -1,0 +1,177 @@
+"""The Spark SQL inside a description: the schema, the conditions and the measures.
+
+Text is parsed to find mistakes early and to know which columns it reads; what Spark runs is the text itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, cast, get_args
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.spec.names import nearest, nearest_or_all, quoted
+
+ColumnType = Literal["string", "int", "bigint", "float", "double", "boolean"]
+Aggregate = Literal["count", "sum", "min", "max", "first", "last"]
+
+COLUMN_TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
+AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
+NUMERIC: frozenset[ColumnType] = frozenset({"int", "bigint", "float", "double"})
+_SYNONYMS: dict[str, ColumnType] = {"integer": "int", "long": "bigint"}
+_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+
+# A batch must give the same rows when it is replayed, so nothing may depend on chance, clock or place.
+_NOT_OF_THE_EVENT = frozenset(
+    {
+        *("rand", "randn", "random", "shuffle", "uuid"),
+        *("curdate", "current_date", "current_datetime", "current_time", "current_timestamp"),
+        *("localtimestamp", "now"),
+        *("input_file_name", "monotonically_increasing_id", "spark_partition_id"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the source: its name and its Spark type (`long` is read as `bigint`)."""
+
+    name: str
+    type: ColumnType
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One column of a session. `expression` is the aggregate's argument; None is the star of count(*)."""
+
+    name: str
+    function: Aggregate
+    expression: str | None
+
+    @property
+    def text(self) -> str:
+        return f"{self.function}({self.expression or '*'})"
+
+
+def parse_schema(ddl: str) -> tuple[Column, ...]:
+    """Read "a string, b long"; every problem in it goes into one ValueError."""
+    columns: list[Column] = []
+    problems: list[str] = []
+    allowed = [*COLUMN_TYPES, *_SYNONYMS]
+    for tokens in _items(ddl):
+        if len(tokens) < 2 or tokens[1].text == ":" or not _NAME.fullmatch(tokens[0].text):
+            text = quoted(ddl[tokens[0].start : tokens[-1].end + 1])
+            problems.append(f'{text} ({_at(tokens[0])}): expected a name and a type, e.g. "price double"')
+            continue
+        name, written = tokens[0].text, ddl[tokens[1].start : tokens[-1].end + 1].lower()
+        kind = _SYNONYMS.get(written, written)
+        if kind not in COLUMN_TYPES:
+            hint = nearest_or_all(written, allowed)
+            problems.append(f"column {name} ({_at(tokens[1])}): no type {quoted(written)}{hint}")
+        if name.lower() in {column.name.lower() for column in columns}:
+            problems.append(f"column {name} ({_at(tokens[0])}) is there twice (Spark ignores case)")
+        columns.append(Column(name, cast(ColumnType, kind)))
+    if not columns and not problems:
+        problems.append('expected columns, e.g. "user_id string, ts long"')
+    if problems:
+        raise ValueError("; ".join(problems))
+    return tuple(columns)
+
+
+def _items(ddl: str) -> Iterator[list[Token]]:
+    """The tokens of each item of a list, split at the commas that no bracket encloses."""
+    try:
+        tokens = sqlglot.tokenize(ddl, dialect="spark")
+    except TokenError:
+        raise ValueError("not a schema: a quote or a comment is not closed") from None
+    depth = item = 0
+    labelled: list[tuple[int, Token]] = []
+    for token in tokens:
+        depth += (token.text in ("(", "<")) - (token.text in (")", ">"))
+        if token.token_type is TokenType.COMMA and depth == 0:
+            item += 1
+        else:
+            labelled.append((item, token))
+    for _, group in groupby(labelled, key=lambda pair: pair[0]):
+        yield [token for _, token in group]
+
+
+def _at(token: Token) -> str:
+    # sqlglot counts a token's column at its last character.
+    return f"line {token.line}, column {token.col - (token.end - token.start)}"
+
+
+def parse_expression(text: str) -> exp.Condition:
+    """One Spark SQL expression over the columns of one event."""
+    parsed = _parse(text)
+    if aggregate := parsed.find(exp.AggFunc):
+        raise ValueError(
+            f"{aggregate.sql(dialect='spark')} spans many events; expected an expression over one event"
+        )
+    return parsed
+
+
+def parse_measure(text: str) -> tuple[Aggregate, str | None]:
+    """Split "sum(price)" into its aggregate and its argument."""
+    call = _CALL.fullmatch(text)
+    parsed = _parse(text)
+    function = call[1].lower() if call else ""
+    if call is None or not isinstance(parsed, exp.Func):
+        raise ValueError(f'expected one aggregate, e.g. "sum(price)" (known: {", ".join(AGGREGATES)})')
+    if function not in AGGREGATES:
+        raise ValueError(
+            f"no aggregate {quoted(function)}{nearest(function, AGGREGATES)} (known: {', '.join(AGGREGATES)})"
+        )
+    argument = call[2].strip()
+    if argument == "*" and function == "count":
+        return "count", None
+    if isinstance(parsed.this, exp.Distinct) or parsed.expressions:
+        raise ValueError(f"{function} takes one argument, without DISTINCT")
+    parse_expression(argument)
+    return cast(Aggregate, function), argument
+
+
+def columns_of(text: str) -> list[str]:
+    """The columns an expression reads, each once."""
+    columns = _parse(text).find_all(exp.Column, bfs=False)
+    return list(dict.fromkeys(column.sql(dialect="spark").strip("`") for column in columns))
+
+
+def _parse(text: str) -> exp.Condition:
+    try:
+        parsed = sqlglot.parse_one(text, dialect="spark")
+    except TokenError:
+        raise ValueError("not Spark SQL: a quote or a comment is not closed") from None
+    except ParseError as error:
+        raise ValueError(_syntax_error(error)) from None
+    closed = text.rstrip().endswith(";")  # sqlglot forgives it, Spark does not
+    if closed or not isinstance(parsed, exp.Condition) or parsed.find(exp.Query, exp.Window):
+        raise ValueError("expected one Spark SQL expression, without SELECT, OVER, AS or semicolon")
+    # The engine puts expressions into larger ones, where a comment would swallow what follows it.
+    if any(node.comments for node in parsed.walk()):
+        raise ValueError("expected an expression without comments; a TOML comment can stand beside it")
+    for function in parsed.find_all(exp.Func):
+        name = (function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
+        if name in _NOT_OF_THE_EVENT:
+            raise ValueError(
+                f"{name}() is not a function of the event, so a replayed batch would give other rows"
+            )
+    return parsed
+
+
+def _syntax_error(error: ParseError) -> str:
+    if not error.errors:
+        return "expected a Spark SQL expression"
+    first = error.errors[0]
+    # sqlglot names its own classes in "Required keyword: 'expression' missing for <class ...>".
+    what = "incomplete" if "<class" in first["description"] else first["description"].lower()
+    return (
+        f"not Spark SQL: {what} at {quoted(first['highlight'])} (line {first['line']}, column {first['col']})"
+    )
