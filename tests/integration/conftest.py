@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
+from penstock.engine.spark import open_spark
 from penstock.local.services import Addresses, Services
-from penstock.paths import DataDir
+from penstock.paths import DataDir, shipped
+from penstock.spec import PipelineSpec, load
+from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
+from tests.integration.streams import Stream
+
+NewStream = Callable[..., Stream]
+SHORT = {"sessions.gap": "10 seconds", "sessions.lateness": "20 seconds", "sessions.partitions": "2"}
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +29,42 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
         yield running.start()
     finally:
         running.stop()
+
+
+def clickstream(engine: str = "kernel", **overrides: str) -> PipelineSpec:
+    """The shipped clickstream with a gap short enough to see sessions end."""
+    return load(shipped("pipelines") / "clickstream.toml", overrides={**SHORT, "engine": engine, **overrides})
+
+
+def write_small_reference(data: DataDir) -> None:
+    users = {"user_id": ["u1", "u2"], "segment": ["new", "loyal"], "country": ["FR", "PE"]}
+    pq.write_table(pa.table(users), data.reference / "users.parquet")
+    products = {"product_id": ["p00001"], "category": ["books"], "brand": ["acme"]}
+    pq.write_table(pa.table(products), data.reference / "catalogue.parquet")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark for all tests: a JVM takes ten seconds to start."""
+    session = open_spark(
+        clickstream(),
+        DataDir.at(tmp_path_factory.mktemp("spark")),
+        kernel=ensure_kernel(print),
+        jars=ensure_jars("spark", print),
+        java_home=ensure_java(print).home,
+        master="local[2]",
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def new_stream(spark: SparkSession, tmp_path: Path) -> NewStream:
+    """Makes a stream on a data directory of its own."""
+
+    def make(engine: str = "kernel", **overrides: str) -> Stream:
+        data = DataDir.at(tmp_path / engine)
+        write_small_reference(data)
+        return Stream(spark, clickstream(engine, **overrides), data)
+
+    return make

@@ -110,6 +110,23 @@ def test_a_second_start_reuses_what_runs_and_a_stop_can_be_repeated(own: Service
     assert [is_gone(pid) for pid in pids if pid] == [True] * 3
 
 
+def test_two_commands_that_start_at_once_start_each_service_once(tmp_path: Path) -> None:
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", STARTER, str(tmp_path), "loose"], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    try:
+        pids = {starter.stdout.readline() for starter in both if starter.stdout}
+        assert len(pids) == 1
+    finally:
+        for starter in both:
+            starter.kill()
+            starter.wait()
+        Services(DataDir(tmp_path)).stop()
+
+
 def test_a_port_taken_by_another_program_is_left_to_it(tmp_path: Path) -> None:
     services = Services(DataDir.at(tmp_path), tie_to_parent=True, only=["clickhouse"])
     port = urlsplit(services.start().clickhouse).port

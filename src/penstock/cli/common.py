@@ -26,15 +26,21 @@ errors = Console(stderr=True)
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", help="Directory for everything that is kept; $PENSTOCK_DATA or .penstock by default."),
+    typer.Option(
+        "--data", help="Directory for everything that is kept; $PENSTOCK_DATA or .penstock by default."
+    ),
 ]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the outcome to this file, as JSON.")]
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", help="Also write the outcome to this file, as JSON.")
+]
 SpecArgument = Annotated[
     str, typer.Argument(help="A pipeline: a TOML file, or the name of a shipped one, such as clickstream.")
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Override a key of the spec, e.g. --set 'sessions.gap=10 seconds'. Repeatable."),
+    typer.Option(
+        "--set", help="Override a key of the spec, e.g. --set 'sessions.gap=10 seconds'. Repeatable."
+    ),
 ]
 
 INTERRUPTED = 130
@@ -94,7 +100,9 @@ def resolve_addresses(spec: PipelineSpec, data: DataDir) -> Addresses:
     if embedded:
         down = [status.name for status in services.status() if status.state != "running"]
         if down:
-            raise ServiceError(f"not running: {', '.join(down)}", hint="Start the embedded services with: penstock up")
+            raise ServiceError(
+                f"not running: {', '.join(down)}", hint="Start the embedded services with: penstock up"
+            )
     ours = services.addresses()
     return Addresses(
         **{name: getattr(ours, name) if address == "embedded" else address for name, address in asked.items()}

@@ -147,7 +147,9 @@ class Demonstration:
         self._end_child(self._pipeline)
         self._pipeline = None
         say("auditing ...")
-        return self._judge(audit(self.spec, self.data, addresses.kafka, addresses.clickhouse), addresses, elapsed_s)
+        return self._judge(
+            audit(self.spec, self.data, addresses.kafka, addresses.clickhouse), addresses, elapsed_s
+        )
 
     def end(self) -> None:
         """Stop all that was started, producers first, and leave no process behind."""
@@ -185,7 +187,9 @@ class Demonstration:
         while not self._ready and not self.stop.is_set():
             self._look()
             if time.monotonic() - began > _READY_WITHIN_S:
-                raise PipelineFailed(f"the pipeline did not start within {_READY_WITHIN_S:.0f} s", hint=self._log_hint())
+                raise PipelineFailed(
+                    f"the pipeline did not start within {_READY_WITHIN_S:.0f} s", hint=self._log_hint()
+                )
             self.stop.wait(0.2)
         return self._ready
 
@@ -194,7 +198,9 @@ class Demonstration:
 
         def moment() -> Moment:
             title = f"{self.spec.name}: Kafka → Spark → ClickHouse"
-            return Moment(title, time.monotonic() - began, self.seconds, self._summary, self._stats, tuple(self._notes))
+            return Moment(
+                title, time.monotonic() - began, self.seconds, self._summary, self._stats, tuple(self._notes)
+            )
 
         if console.is_terminal:
             with Live(render(moment()), console=console, auto_refresh=False) as live:
@@ -297,7 +303,11 @@ def _show(outcome: Audit, report: dict[str, Any]) -> None:
     kafka, clickhouse = outcome.sinks["kafka"], outcome.sinks["clickhouse"]
     rows = [
         ("sent", outcome.sent, "records that Kafka acknowledged, in all runs on this data directory"),
-        ("decoded", outcome.decoded, f"and {outcome.rejected:,} rejected, which makes {outcome.decoded + outcome.rejected:,}"),
+        (
+            "decoded",
+            outcome.decoded,
+            f"and {outcome.rejected:,} rejected, which makes {outcome.decoded + outcome.rejected:,}",
+        ),
         ("late", outcome.late, "decoded, but too old for any session: in the dead letters"),
         ("sessions expected", outcome.expected, "computed from the producers' own record"),
         ("  in Kafka", kafka.sessions, "final, read committed"),
@@ -308,7 +318,11 @@ def _show(outcome: Audit, report: dict[str, Any]) -> None:
     for label, number, remark in rows:
         table.add_row(label, f"{number:,}", remark)
     latency = report["latency_ms"]
-    table.add_row("latency", f"p50 {latency['p50']:,} ms", f"p99 {latency['p99']:,} ms, max {latency['max']:,} ms; creation to visible in ClickHouse")
+    table.add_row(
+        "latency",
+        f"p50 {latency['p50']:,} ms",
+        f"p99 {latency['p99']:,} ms, max {latency['max']:,} ms; creation to visible in ClickHouse",
+    )
     console.print(table)
     for problem in outcome.problems:
         say(problem)

@@ -50,9 +50,13 @@ def produce_command(
     close_sessions: Annotated[
         bool, typer.Option(help="At the end move the event clock on, so that every session becomes final.")
     ] = False,
-    stats: Annotated[Path | None, typer.Option(help="Append statistics to this file each second, as JSON lines.")] = None,
+    stats: Annotated[
+        Path | None, typer.Option(help="Append statistics to this file each second, as JSON lines.")
+    ] = None,
     json: JsonOption = None,
-    with_parent: Annotated[bool, typer.Option(hidden=True, help="End when the starting process is gone.")] = False,
+    with_parent: Annotated[
+        bool, typer.Option(hidden=True, help="End when the starting process is gone.")
+    ] = False,
 ) -> None:
     """Send generated clicks, on schedule, with flaws, and keep a record of all that was sent.
 
@@ -68,7 +72,9 @@ def produce_command(
         described = load_spec(spec, settings)
         target = _rate(rate)
         where = DataDir.at(data)
-        final = _produce(described, where, target, seconds, plan_for(described, seed), stop, close_sessions, stats)
+        final = _produce(
+            described, where, target, seconds, plan_for(described, seed), stop, close_sessions, stats
+        )
         write_json(json, {**asdict(final), "verdict": "pass" if final.failed == 0 else "fail"})
     if final.failed:
         raise typer.Exit(1)
@@ -92,7 +98,9 @@ def plan_for(spec: PipelineSpec, seed: int) -> ClickstreamPlan:
         )
     sessions = spec.sessions
     allowed_ms = sessions.gap.ms + sessions.lateness.ms + sessions.out_of_order.ms
-    return ClickstreamPlan(seed=seed, delayed_max_ms=max(4_000, sessions.lateness.ms), late_min_ms=2 * allowed_ms)
+    return ClickstreamPlan(
+        seed=seed, delayed_max_ms=max(4_000, sessions.lateness.ms), late_min_ms=2 * allowed_ms
+    )
 
 
 def _produce(
@@ -138,7 +146,7 @@ def _produce(
 
 def _line(now: ProduceStats) -> str:
     line = (
-        f"{now.elapsed_s:5.0f} s  {now.sent:,} sent  {now.acknowledged:,} acknowledged  {now.achieved_eps:,.0f}/s  "
-        f"behind {now.behind_ms:,.0f} ms (max {now.behind_ms_max:,.0f})"
+        f"{now.elapsed_s:5.0f} s  {now.sent:,} sent  {now.acknowledged:,} acknowledged  "
+        f"{now.achieved_eps:,.0f}/s  behind {now.behind_ms:,.0f} ms (max {now.behind_ms_max:,.0f})"
     )
     return f"{line}  {now.trouble}" if now.trouble else line

@@ -54,12 +54,17 @@ def run(
     settings: SetOption = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after this long; by default on Ctrl-C.")] = None,
     json: JsonOption = None,
-    create_topics: Annotated[bool, typer.Option(help="Create the source topic when it is not there.")] = False,
+    create_topics: Annotated[
+        bool, typer.Option(help="Create the source topic when it is not there.")
+    ] = False,
     adopt: Annotated[
-        list[str] | None, typer.Option(help="Take what this sink holds as right, although it lost its position.")
+        list[str] | None,
+        typer.Option(help="Take what this sink holds as right, although it lost its position."),
     ] = None,
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
-    with_parent: Annotated[bool, typer.Option(hidden=True, help="End when the starting process is gone.")] = False,
+    with_parent: Annotated[
+        bool, typer.Option(hidden=True, help="End when the starting process is gone.")
+    ] = False,
 ) -> None:
     """Run a pipeline until Ctrl-C, and go on from its checkpoint the next time.
 
@@ -114,7 +119,9 @@ def _run(
         )
         tell(READY)
         failures: list[BaseException] = []
-        worker = threading.Thread(target=_guarded, args=(pipeline, stop, failures), name="pipeline", daemon=True)
+        worker = threading.Thread(
+            target=_guarded, args=(pipeline, stop, failures), name="pipeline", daemon=True
+        )
         worker.start()
         _watch(spec, recorder, worker, stop, seconds)
         # A stuck JVM must not keep a person waiting: a batch that is cut off comes again at the next start.
@@ -141,7 +148,11 @@ def _guarded(pipeline: Pipeline, stop: threading.Event, failures: list[BaseExcep
 
 
 def _watch(
-    spec: PipelineSpec, recorder: Recorder, worker: threading.Thread, stop: threading.Event, seconds: float | None
+    spec: PipelineSpec,
+    recorder: Recorder,
+    worker: threading.Thread,
+    stop: threading.Event,
+    seconds: float | None,
 ) -> None:
     """Show the run until it ends or its time is up."""
     began = time.monotonic()

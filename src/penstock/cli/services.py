@@ -62,11 +62,18 @@ def status(data: DataOption = None, json: JsonOption = None) -> None:
             since = str(datetime.now(UTC) - one.since).split(".")[0] if one.since else ""
             size = f"{one.data_bytes / 1e6:,.0f} MB"
             table.add_row(
-                one.name, f"[{colour}]{one.state}[/]", str(one.pid or ""), one.address, since, size, str(one.log)
+                one.name,
+                f"[{colour}]{one.state}[/]",
+                str(one.pid or ""),
+                one.address,
+                since,
+                size,
+                str(one.log),
             )
         console.print(table)
         rows = [
-            {**asdict(one), "since": one.since.isoformat() if one.since else None, "log": str(one.log)} for one in found
+            {**asdict(one), "since": one.since.isoformat() if one.since else None, "log": str(one.log)}
+            for one in found
         ]
         write_json(json, {"services": rows})
     if any(one.state != "running" for one in found):

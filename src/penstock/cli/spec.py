@@ -15,7 +15,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def spec(
-    name: Annotated[str | None, typer.Argument(help="Check this pipeline and print it with every default.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Check this pipeline and print it with every default.")
+    ] = None,
     settings: SetOption = None,
 ) -> None:
     """Print the reference of all keys, or one pipeline as it is understood.

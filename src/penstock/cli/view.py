@@ -34,7 +34,8 @@ def render(moment: Moment) -> RenderableType:
         grid.add_column(justify="right", style="dim")
         grid.add_column(justify="left")
     whole = summary.latency.percentiles()
-    grid.add_row("rate in", _rate(summary.rate_in_eps), "lag", _count(summary.lag.total if summary.lag else 0),
+    lag = summary.lag.total if summary.lag else 0
+    grid.add_row("rate in", _rate(summary.rate_in_eps), "lag", _count(lag),
                  "p50 now", _ms(recent.p50), "sessions open", _count(summary.sessions_open))  # fmt: skip
     grid.add_row("rate out", _rate(summary.rate_out_eps), "batch", _ms(summary.last_batch_ms),
                  "p99 now", _ms(recent.p99), "closed", _count(summary.closed))  # fmt: skip
@@ -73,7 +74,9 @@ def _lag_line(summary: Summary) -> Text:
     by_partition = summary.lag.by_partition if summary.lag else {}
     most = max([*by_partition.values(), 1])
     bars = "".join(_BAR[min(7, lag * 8 // (most + 1))] for _, lag in sorted(by_partition.items()))
-    return Text.assemble(("lag by partition  ", "dim"), (bars, "cyan"), (f"  worst {most:,}" if by_partition else "", "dim"))
+    return Text.assemble(
+        ("lag by partition  ", "dim"), (bars, "cyan"), (f"  worst {most:,}" if by_partition else "", "dim")
+    )
 
 
 def _producer_line(producer: ProduceStats) -> Text:

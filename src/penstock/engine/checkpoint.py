@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from penstock.errors import CheckpointInUse, PenstockError
 from penstock.spec import PipelineSpec
@@ -21,7 +21,11 @@ class Checkpoint:
         self._topic = spec.source.topic
         path.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path / ".lock")
-        _check_same_state(path / "state-layout.json", spec)
+        try:
+            _check_same_state(path / "state-layout.json", spec)
+        except PenstockError:
+            self.close()
+            raise
 
     def close(self) -> None:
         self._lock.close()
@@ -62,8 +66,8 @@ def _lock(path: Path) -> IO[str]:
 
 
 def _check_same_state(path: Path, spec: PipelineSpec) -> None:
-    """State was written for one key, one set of measures and one number of partitions, and only fits those."""
-    wanted = {
+    """State was written for one key, one list of measures and one number of partitions, and fits no other."""
+    wanted: dict[str, Any] = {
         "engine": spec.engine,
         "topic": spec.source.topic,
         "key": spec.sessions.key,
@@ -73,10 +77,24 @@ def _check_same_state(path: Path, spec: PipelineSpec) -> None:
     if not path.exists():
         path.write_text(json.dumps(wanted))
         return
-    have = json.loads(path.read_text())
-    changed = [f"{name} was {have.get(name)!r}, is {value!r}" for name, value in wanted.items() if have.get(name) != value]
+    have, now = _parts(json.loads(path.read_text())), _parts(wanted)
+    changed = [
+        f"{name} was {have.get(name)!r}, is {now.get(name)!r}"
+        for name in have | now
+        if have.get(name) != now.get(name)
+    ]
     if changed:
         raise PenstockError(
             f"the state in {path.parent} does not fit the spec: " + "; ".join(changed),
             hint="Undo the change, or give the pipeline a new name to start it with a state of its own.",
         )
+
+
+def _parts(layout: dict[str, Any]) -> dict[str, object]:
+    """One entry for each thing that must stay. State holds measures by their place, so their order is one."""
+    measures = layout["measures"]
+    return {
+        **layout,
+        "measures": ", ".join(measures),
+        **{f"measure {name}": measures[name] for name in measures},
+    }

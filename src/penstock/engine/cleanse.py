@@ -19,7 +19,9 @@ def reason(spec: PipelineSpec) -> str:
         f"concat('future: {ts} is ', `{ts}` - {TIMESTAMP_MS}, ' ms ahead of the broker, {future_ms} allowed')"
     )
     if spec.cleanse.where is not None:
-        rules.append(f"WHEN NOT coalesce(({spec.cleanse.where}), false) THEN 'condition: where does not hold'")
+        rules.append(
+            f"WHEN NOT coalesce(({spec.cleanse.where}), false) THEN 'condition: where does not hold'"
+        )
     return f"CASE {' '.join(rules)} END"
 
 

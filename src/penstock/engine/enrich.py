@@ -34,12 +34,18 @@ def reference(spark: SparkSession, table: Enrich, data: DataDir) -> DataFrame:
     try:
         rows = spark.read.parquet(str(path))
     except AnalysisException as error:
-        raise SpecError(where, [f'path = "{table.path}": not a Parquet file: {error.getCondition()}']) from error
+        raise SpecError(
+            where, [f'path = "{table.path}": not a Parquet file: {error.getCondition()}']
+        ) from error
     missing = [name for name in (table.on, *table.take) if name not in rows.columns]
     if missing:
         known = ", ".join(rows.columns)
-        raise SpecError(where, [f'"{name}": no such column in {path.name} (known: {known})' for name in missing])
-    return rows.select(F.col(f"`{table.on}`").cast("string").alias("_key"), *(f"`{name}`" for name in table.take))
+        raise SpecError(
+            where, [f'"{name}": no such column in {path.name} (known: {known})' for name in missing]
+        )
+    return rows.select(
+        F.col(f"`{table.on}`").cast("string").alias("_key"), *(f"`{name}`" for name in table.take)
+    )
 
 
 def _register(spark: SparkSession, table: Enrich, rows: DataFrame) -> None:

@@ -6,6 +6,7 @@ ones would double what is shuffled; reading those few again costs at most one mo
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from confluent_kafka import Consumer, TopicPartition
@@ -39,14 +40,19 @@ class Originals:
         consumer = Consumer(self._settings)
         try:
             consumer.assign([TopicPartition(self._topic, p, min(offsets)) for p, offsets in wanted.items()])
+            silent_since = time.monotonic()
             while wanted:
-                messages = consumer.consume(500, timeout=_IDLE_TIMEOUT_S)
-                if not messages:
+                # consume() waits to fill its list, so it must not be given long.
+                messages = consumer.consume(500, timeout=0.02)
+                if messages:
+                    silent_since = time.monotonic()
+                elif time.monotonic() - silent_since > _IDLE_TIMEOUT_S:
                     raise SinkError(f"late records of {self._topic} cannot be read again: {sorted(wanted)}")
                 for message in messages:
-                    if message.error():
-                        raise SinkError(f"late records of {self._topic}: {message.error().str()}")
-                    partition, offset = message.partition(), message.offset()
+                    error = message.error()
+                    if error is not None:
+                        raise SinkError(f"late records of {self._topic}: {error.str()}")
+                    partition, offset = message.partition() or 0, message.offset() or 0
                     rest = wanted.get(partition)
                     if rest is None or offset not in rest:
                         continue

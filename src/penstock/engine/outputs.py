@@ -40,12 +40,16 @@ def open_outputs(spec: PipelineSpec, kafka: str, clickhouse: str, adopt: Sequenc
             aside = "rejected" in rows or "late" in rows
             encode = dead_letters(spec.source.topic) if aside else json_rows(spec.sessions.key)
             if exactly_once:
-                sink = TransactionalKafkaSink(name, kafka, described.topic, spec.name, encode, adopt=name in adopt)
+                sink = TransactionalKafkaSink(
+                    name, kafka, described.topic, spec.name, encode, adopt=name in adopt
+                )
             else:
                 sink = KeyedKafkaSink(name, kafka, described.topic, encode)
         else:
             keep = "all" if exactly_once else "newest"
-            sink = ClickHouseSink(name, clickhouse, described.table, spec.name, keep=keep, adopt=name in adopt)
+            sink = ClickHouseSink(
+                name, clickhouse, described.table, spec.name, keep=keep, adopt=name in adopt
+            )
         outputs.append(Output(rows, sink))
     return outputs
 
@@ -121,7 +125,11 @@ class BatchWriter:
 
     def _visible_at_ms(self, receipts: Sequence[SinkReceipt]) -> int:
         """When the freshest rows could be read: at the sink of live rows, or at the slowest where none is."""
-        live = [r.visible_at_ms for r, output in zip(receipts, self._outputs, strict=True) if "live" in output.rows]
+        live = [
+            r.visible_at_ms
+            for r, output in zip(receipts, self._outputs, strict=True)
+            if "live" in output.rows
+        ]
         return max(live or [receipt.visible_at_ms for receipt in receipts])
 
     def close(self) -> None:

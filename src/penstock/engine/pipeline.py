@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.decode import decode
@@ -100,7 +100,11 @@ class Pipeline:
             writer.close()
 
     def _sink_topics(self) -> dict[str, int]:
-        topics = {sink.topic: self._spec.source.partitions for sink in self._spec.sink if isinstance(sink, KafkaSink)}
+        topics = {
+            sink.topic: self._spec.source.partitions
+            for sink in self._spec.sink
+            if isinstance(sink, KafkaSink)
+        }
         return {CONTROL_TOPIC: 1, **topics}
 
     def _raise_if_hopeless(self, failure: Exception, attempts: int) -> None:
@@ -133,7 +137,9 @@ def build(spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: Dat
         events = enrich(spark, decode(spark, records, spec), spec, data)
         return sessions(spark, events, spec)
     except AnalysisException as error:
-        raise SpecError(spec.name, [error.getMessage().split("\n")[0] if error.getMessage() else str(error)]) from error
+        raise SpecError(
+            spec.name, [error.getMessage().split("\n")[0] if error.getMessage() else str(error)]
+        ) from error
 
 
 def _await(query: StreamingQuery, stop: threading.Event) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from penstock.engine.cleanse import reason
 from penstock.engine.decode import ERROR
@@ -19,7 +18,7 @@ from penstock.spec import Measure, PipelineSpec
 
 def plain_sessions(spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: DataDir) -> DataFrame:
     """Final rows, with the columns of the kernel's."""
-    schema = StructType.fromDDL(spec.source.ddl).add("_corrupt", "string")
+    schema = f"{spec.source.ddl}, _corrupt string"
     options = {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"}
     text = F.col("value").cast("string")
     events = records.select("*", F.from_json(text, schema, options).alias("_decoded")).select(
@@ -40,7 +39,10 @@ def plain_sessions(spark: SparkSession, records: DataFrame, spec: PipelineSpec, 
             F.col(f"`{spec.sessions.key}`").cast("string").alias("key"),
             F.session_window("_at", f"{gap_ms} milliseconds").alias("_window"),
         )
-        .agg(*(_aggregate(measure, spec) for measure in spec.sessions.measures), F.count("*").alias("new_events"))
+        .agg(
+            *(_aggregate(measure, spec) for measure in spec.sessions.measures),
+            F.count("*").alias("new_events"),
+        )
     )
     start_ms = F.unix_millis(F.col("_window.start"))
     # A window ends a gap after its last event.

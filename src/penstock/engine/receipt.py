@@ -50,7 +50,7 @@ class Receipt:
 
     @property
     def unaccounted(self) -> int:
-        """Records read of which no row tells. Above 0 only for what a transactional producer's markers take."""
+        """Records read of which no row tells; above 0 only for a transactional producer's markers."""
         return self.records - self.decoded - self.rejected
 
     def to_json(self) -> dict[str, Any]:

@@ -28,14 +28,19 @@ def with_originals(rows: pa.Table, originals: Mapping[tuple[int, int], bytes | N
         return rows
     raw = rows.column("raw").to_pylist()
     partitions, offsets = rows.column("partition").to_pylist(), rows.column("offset").to_pylist()
-    filled = [value if value is not None else originals.get((p, o)) for value, p, o in zip(raw, partitions, offsets, strict=True)]
+    filled = [
+        value if value is not None else originals.get((p, o))
+        for value, p, o in zip(raw, partitions, offsets, strict=True)
+    ]
     return rows.set_column(rows.schema.get_field_index("raw"), "raw", pa.array(filled, pa.binary()))
 
 
 def for_sink(rows: pa.Table, wanted: Sequence[str], spec: PipelineSpec, query: str, batch: int) -> pa.Table:
     """The rows that a sink asked for, with the columns that readers see."""
     if set(wanted) & set(_DEAD):
-        chosen = rows.filter(pc.is_in(rows.column("kind"), pa.array([kind for kind in wanted if kind in _DEAD])))
+        chosen = rows.filter(
+            pc.is_in(rows.column("kind"), pa.array([kind for kind in wanted if kind in _DEAD]))
+        )
         names = ["kind", "reason", "partition", "offset", "raw"]
         chosen = chosen.select(names)
     else:
@@ -68,7 +73,9 @@ def tally(rows: pa.Table) -> dict[str, int]:
     late = kinds.get("late", 0)
     folded = pc.sum(rows.column("new_events")).as_py() or 0
     is_session = pc.is_in(rows.column("kind"), pa.array(["live", "final", "corrected"]))
-    merged = pc.and_(pc.starts_with(rows.column("reason"), "merged into "), pc.invert(rows.column("is_final")))
+    merged = pc.and_(
+        pc.starts_with(rows.column("reason"), "merged into "), pc.invert(rows.column("is_final"))
+    )
     first = pc.and_(is_session, pc.equal(rows.column("version"), 1))
     return {
         "decoded": folded + late,
@@ -86,7 +93,9 @@ def latency_counts(rows: pa.Table, visible_at_ms: int) -> tuple[tuple[int, int],
 
     Each row counts all events it newly holds with the age of the oldest of them: never too low.
     """
-    told = rows.filter(pc.and_(pc.greater(rows.column("new_events"), 0), pc.is_valid(rows.column("oldest_created_ms"))))
+    told = rows.filter(
+        pc.and_(pc.greater(rows.column("new_events"), 0), pc.is_valid(rows.column("oldest_created_ms")))
+    )
     if not told.num_rows:
         return ()
     ages = visible_at_ms - told.column("oldest_created_ms").to_numpy()

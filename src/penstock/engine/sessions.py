@@ -52,14 +52,18 @@ def sessions(spark: SparkSession, events: DataFrame, spec: PipelineSpec) -> Data
 def _measure_columns(events: DataFrame, spec: PipelineSpec) -> list[Column]:
     """One column for each measure but count(*), as a type that the kernel folds."""
     measured = [measure for measure in spec.sessions.measures if measure.expression is not None]
-    types = events.select(*(F.expr(measure.expression or "").alias(measure.name) for measure in measured)).schema
+    types = events.select(
+        *(F.expr(measure.expression or "").alias(measure.name) for measure in measured)
+    ).schema
     columns = []
     for measure, field in zip(measured, types.fields, strict=True):
         target = _kernel_type(field.dataType)
         if target is None or (measure.function == "sum" and not isinstance(target, LongType | DoubleType)):
             raise SpecError(
                 "sessions.measures",
-                [f'{measure.name} = "{measure.text}": cannot take {measure.function} of {field.dataType.simpleString()}'],
+                [
+                    f'{measure.name} = "{measure.text}": cannot take {measure.function} of {field.dataType.simpleString()}'
+                ],
             )
         columns.append(F.expr(measure.expression or "").cast(target).alias(measure.name))
     return columns

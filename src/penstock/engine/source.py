@@ -41,7 +41,11 @@ def check_source(spec: PipelineSpec, bootstrap: str) -> None:
     """Raise unless the topic is there with the partitions that the spec says."""
     topic = spec.source.topic
     try:
-        found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=_ANSWER_TIMEOUT_S).topics.get(topic)
+        found = (
+            AdminClient({"bootstrap.servers": bootstrap})
+            .list_topics(timeout=_ANSWER_TIMEOUT_S)
+            .topics.get(topic)
+        )
     except KafkaException as error:
         raise ServiceError(
             f"Kafka at {bootstrap} does not answer: {error.args[0].str()}",

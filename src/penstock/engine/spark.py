@@ -58,7 +58,13 @@ logger.consumer.level = error
 
 
 def open_spark(
-    spec: PipelineSpec, data: DataDir, *, kernel: Path, jars: Sequence[Path], java_home: Path, master: str = "local[*]"
+    spec: PipelineSpec,
+    data: DataDir,
+    *,
+    kernel: Path,
+    jars: Sequence[Path],
+    java_home: Path,
+    master: str = "local[*]",
 ) -> SparkSession:
     """Start a JVM and a Spark session for one pipeline; its log goes to a file at WARN."""
     log = data.logs / f"spark-{spec.name}.log"
@@ -72,7 +78,9 @@ def open_spark(
         builder = builder.config(name, value)
     builder = (
         builder.config("spark.jars", ",".join(str(jar) for jar in (kernel, *jars)))
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{config} -XX:+UseParallelGC")
+        .config(
+            "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{config} -XX:+UseParallelGC"
+        )
         .config("spark.sql.shuffle.partitions", spec.sessions.partitions)
         .config("spark.local.dir", str(data / "spark"))
     )

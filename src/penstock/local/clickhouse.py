@@ -19,7 +19,7 @@ class ClickHouse(Service):
     """
 
     name: ClassVar[str] = "clickhouse"
-    stop_timeout_s = 4.0
+    stop_timeout_s = 3.0
 
     @property
     def children(self) -> list[Child]:

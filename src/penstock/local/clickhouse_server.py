@@ -34,7 +34,7 @@ from penstock.local.clickhouse_engine import Answer, Engine, EngineError, Statem
 STATEMENTS_AT_ONCE = 16
 COMPRESS_FROM_BYTES = 4_096
 KEEP_ALIVE_S = 60
-LAST_STATEMENTS_S = 3
+LAST_STATEMENTS_S = 2  # and Service.stop kills after 3
 HEADERS_BYTES_MAX = 1 << 20  # settings and bound parameters travel in the URL
 
 # URL parameters that are not settings of the engine.

@@ -77,7 +77,7 @@ class Kafka(Service):
 
     name: ClassVar[str] = "kafka"
     stop_signal = signal.SIGTERM
-    stop_timeout_s = 4.0
+    stop_timeout_s = 3.5  # three nodes that end together wait for each other's quorum until killed
 
     def __init__(self, data: DataDir, say: Callable[[str], None], brokers: int) -> None:
         super().__init__(data, say)

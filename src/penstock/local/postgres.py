@@ -28,7 +28,7 @@ class Postgres(Service):
 
     name: ClassVar[str] = "postgres"
     stop_signal = signal.SIGINT  # "fast": ends the sessions; SIGTERM would wait for them
-    stop_timeout_s = 3.0
+    stop_timeout_s = 2.0
 
     @property
     def children(self) -> list[Child]:

@@ -78,7 +78,7 @@ class Child:
         with suppress(psutil.Error):
             process = psutil.Process(record.pid)
             same = abs(process.create_time() - record.create_time) < CLOCK_TOLERANCE_S
-            if same and process.status() != psutil.STATUS_ZOMBIE and _names(process, record.marker):
+            if same and not _is_dead(process) and _names(process, record.marker):
                 return process
         return None
 
@@ -131,7 +131,15 @@ def identity(user: str | None) -> dict[str, Any]:
     return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
 
 
+def _is_dead(process: psutil.Process) -> bool:
+    """A zombie, and its last thread too: a killed JVM is one while its threads still hold ports and locks."""
+    return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+
+
 def _names(process: psutil.Process, marker: str) -> bool:
     """Whether the marker is in the command line, which is empty for a moment after exec and before exit."""
-    command = process.cmdline()
+    try:
+        command = process.cmdline()
+    except psutil.ZombieProcess:
+        return True
     return not command or any(marker in argument for argument in command)

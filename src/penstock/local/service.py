@@ -18,7 +18,7 @@ START_TIMEOUT_S = 60.0
 POLL_S = 0.05
 
 
-class NotReady(Exception):  # noqa: N818 - a state, not a mistake
+class NotReady(Exception):
     """The service does not answer yet; the text says what is missing."""
 
 
@@ -33,7 +33,6 @@ class Service(ABC):
         self.data = data
         self.say = say
         self.directory = data.services / self.name
-        self.directory.mkdir(exist_ok=True)
 
     @property
     @abstractmethod
@@ -60,6 +59,7 @@ class Service(ABC):
     def start(self, cancelled: threading.Event) -> list[str]:
         """Start the children that do not run and wait until the whole answers; the names of those started."""
         try:
+            self.directory.mkdir(exist_ok=True)
             self.prepare()
             down = [child for child in self.children if not child.is_alive()]
             for child in down:

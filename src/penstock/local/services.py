@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,9 +87,15 @@ class Services:
     def start(self) -> Addresses:
         """Start what does not run, side by side, and return when all of it answers."""
         began = time.monotonic()
-        if self.tie_to_parent:
-            self._put_on_leash()
-        started = self._start_all()
+        with self._only_one_starter():
+            if self.tie_to_parent:
+                self._put_on_leash()
+            try:
+                started = self._start_all(self._used)
+            except BaseException:
+                if self.tie_to_parent:
+                    self.stop()
+                raise
         if started:
             self.say(f"started {', '.join(started)} in {time.monotonic() - began:.1f} s")
         return self.addresses()
@@ -98,7 +106,7 @@ class Services:
         return Addresses(**{name: used.get(name, "") for name in ALL})
 
     def stop(self) -> None:
-        """Stop what runs, in an order in which nothing loses what it needs; 11 s at the very worst."""
+        """Stop what runs, in an order in which nothing loses what it needs; 8.5 s, then they are killed."""
         used = {service.name for service in self._used}
         for name in STOP_ORDER:
             if name in used:
@@ -113,23 +121,29 @@ class Services:
 
     def revive(self) -> list[str]:
         """Start what has crashed; the names of what was started. What was stopped on purpose stays so."""
-        revived: list[str] = []
-        for service in self._used:
-            if any(child.state() == "crashed" for child in service.children):
-                revived += service.start(threading.Event())
-        return revived
+        with self._only_one_starter():
+            crashed = [s for s in self._used if any(child.state() == "crashed" for child in s.children)]
+            return self._start_all(crashed) if crashed else []
 
-    def _start_all(self) -> list[str]:
+    @contextmanager
+    def _only_one_starter(self) -> Iterator[None]:
+        """Two commands on one data directory start each service once: the second finds it running."""
+        with (self.data.services / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _start_all(self, services: list[Service]) -> list[str]:
+        """Start them side by side. When one fails, or on Ctrl-C, the others stop waiting."""
         cancelled = threading.Event()
-        with ThreadPoolExecutor(len(self._used)) as pool:
-            starts = [pool.submit(service.start, cancelled) for service in self._used]
+        with ThreadPoolExecutor(len(services)) as pool:
+            starts = [pool.submit(service.start, cancelled) for service in services]
             try:
+                wait(starts, return_when=FIRST_EXCEPTION)
+                for failed in (start for start in starts if start.done() and start.exception()):
+                    failed.result()
                 return [name for start in starts for name in start.result()]
             except BaseException:
                 cancelled.set()
-                pool.shutdown(wait=True)
-                if self.tie_to_parent:
-                    self.stop()
                 raise
 
     def _put_on_leash(self) -> None:

@@ -1,4 +1,4 @@
-"""Nothing lost, nothing doubled: what producers sent against what the pipeline says and what its sinks hold."""
+"""Nothing lost, nothing doubled: what producers sent against what the pipeline says and its sinks hold."""
 
 from __future__ import annotations
 
@@ -96,7 +96,11 @@ def audit(spec: PipelineSpec, data: DataDir, kafka: str, clickhouse: str) -> Aud
 
 def read_receipts(journal: Path) -> list[Receipt]:
     """One receipt a batch, in order. A batch that ran twice left two; the later one stands."""
-    by_batch = {entry.receipt.batch: entry.receipt for entry in JournalReader(journal).new() if isinstance(entry, Batch)}
+    by_batch = {
+        entry.receipt.batch: entry.receipt
+        for entry in JournalReader(journal).new()
+        if isinstance(entry, Batch)
+    }
     return [by_batch[number] for number in sorted(by_batch)]
 
 
@@ -114,7 +118,9 @@ def _offset_problems(receipts: list[Receipt]) -> list[str]:
                 )
             reached[partition] = end
         if receipt.unaccounted:
-            problems.append(f"batch {receipt.batch}: {receipt.unaccounted} records read and not accounted for")
+            problems.append(
+                f"batch {receipt.batch}: {receipt.unaccounted} records read and not accounted for"
+            )
     return problems
 
 
@@ -124,7 +130,9 @@ def _stored(ledgers: list[Ledger], spec: PipelineSpec, kafka: str) -> pa.Table:
     found = _identities_in_topic(kafka, spec.source.topic, uncertain) if uncertain else {}
     parts = []
     for ledger in ledgers:
-        records = ledger.records.append_column("producer", pa.array([ledger.producer] * ledger.records.num_rows))
+        records = ledger.records.append_column(
+            "producer", pa.array([ledger.producer] * ledger.records.num_rows)
+        )
         status = records["status"].cast(pa.string())
         keep = pc.equal(status, "acknowledged")
         if ledger.uncertain:
@@ -182,7 +190,9 @@ def _without(events: pa.Table, late: dict[Identity, int]) -> pa.Table:
     return events.filter(pc.invert(_late_mask(events, late)))
 
 
-def _called_late_too_early(events: pa.Table, late: dict[Identity, int], spec: PipelineSpec, clock_ms: int) -> int:
+def _called_late_too_early(
+    events: pa.Table, late: dict[Identity, int], spec: PipelineSpec, clock_ms: int
+) -> int:
     """Late events that were inside the allowed lateness even at the end of all."""
     called = events.filter(_late_mask(events, late))
     allowed_ms = spec.sessions.gap.ms + spec.sessions.lateness.ms
@@ -196,12 +206,14 @@ def _final_rows(spec: PipelineSpec, kafka: str, clickhouse: str) -> dict[str, pa
         if "final" not in sink.rows:
             continue
         if isinstance(sink, KafkaSink):
-            rows = [json.loads(message.value()) for message in read_topic(kafka, sink.topic)]
-            found["kafka"] = pa.Table.from_pylist([{name: row[name] for name in _ROW.names} for row in rows], _ROW)
+            rows = [json.loads(message.value() or b"") for message in read_topic(kafka, sink.topic)]
+            found["kafka"] = pa.Table.from_pylist(
+                [{name: row[name] for name in _ROW.names} for row in rows], _ROW
+            )
         elif isinstance(sink, ClickHouseSink):
             client = clickhouse_connect.get_client(dsn=clickhouse, autogenerate_session_id=False)
-            columns = ", ".join(_ROW.names)
-            found["clickhouse"] = client.query_arrow(f"SELECT {columns} FROM {sink.table}", use_strings=True).cast(_ROW)  # noqa: S608
+            query = f"SELECT {', '.join(_ROW.names)} FROM {sink.table}"  # noqa: S608  (names of the spec)
+            found["clickhouse"] = client.query_arrow(query, use_strings=True).cast(_ROW)
             client.close()
     return found
 
@@ -213,7 +225,10 @@ def _difference(what: str, found: int, expected: int) -> list[str]:
 def _sink_problems(name: str, sink: Comparison) -> list[str]:
     if not (sink.lost or sink.duplicated or sink.wrong):
         return []
-    head = f"{name}: {sink.lost} records lost, {sink.duplicated} duplicated, {sink.wrong} sessions with a wrong measure"
+    head = (
+        f"{name}: {sink.lost} records lost, {sink.duplicated} duplicated, "
+        f"{sink.wrong} sessions with a wrong measure"
+    )
     return [head, *(f"  {example}" for example in sink.examples)]
 
 

@@ -32,7 +32,9 @@ def compare(expected: pa.Table, rows: pa.Table) -> Comparison:
     held = newest(rows)
     ids = pc.binary_join_element_wise(expected["user_id"], expected["start_ms"].cast(pa.string()), "@")
     wanted = expected.select(list(COMPARED)).append_column("session_id", ids)
-    both = wanted.join(held.select(["session_id", *COMPARED]), "session_id", join_type="full outer", right_suffix="_held")
+    both = wanted.join(
+        held.select(["session_id", *COMPARED]), "session_id", join_type="full outer", right_suffix="_held"
+    )
     want, have = pc.fill_null(both["events"], 0), pc.fill_null(both["events_held"], 0)
     short = pc.subtract(want, have)
     same = pc.equal(short, 0)
@@ -56,7 +58,9 @@ def newest(rows: pa.Table) -> pa.Table:
     if ordered.num_rows:
         ids = ordered["session_id"].combine_chunks()
         changed = pc.not_equal(ids[1:], ids[:-1])
-        first = pa.concat_arrays([pa.array([True]), changed.combine_chunks() if isinstance(changed, pa.ChunkedArray) else changed])
+        first = pa.concat_arrays(
+            [pa.array([True]), changed.combine_chunks() if isinstance(changed, pa.ChunkedArray) else changed]
+        )
         ordered = ordered.filter(first)
     return ordered.filter(pc.not_equal(ordered["kind"], "retracted"))
 
@@ -80,6 +84,8 @@ def _sum(values: pa.ChunkedArray) -> int:
 
 def _tell(row: dict[str, object]) -> str:
     differing = [
-        f"{name} {row[f'{name}_held']!r} instead of {row[name]!r}" for name in COMPARED if row[name] != row[f"{name}_held"]
+        f"{name} {row[f'{name}_held']!r} instead of {row[name]!r}"
+        for name in COMPARED
+        if row[name] != row[f"{name}_held"]
     ]
     return f"{row['session_id']}: {', '.join(differing)}"

@@ -1,9 +1,9 @@
-"""How far a topic reaches: Spark commits no offsets to a group, so lag is the topic's ends less the receipts'."""
+"""How far a topic reaches: Spark commits no group offsets, so lag is the topic's ends less the receipts'."""
 
 from __future__ import annotations
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 _ANSWER_TIMEOUT_S = 3.0
 
@@ -13,7 +13,8 @@ class TopicEnds:
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        self._latest = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        self._latest = {TopicPartition(topic, partition): latest for partition in range(partitions)}
 
     def read(self) -> dict[int, int] | None:
         """End offsets by partition; None while the broker does not answer."""

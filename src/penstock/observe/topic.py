@@ -27,19 +27,24 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
         found = consumer.list_topics(topic, timeout=_IDLE_TIMEOUT_S).topics[topic]
         if found.error is not None:
             raise ServiceError(f"topic {topic}: {found.error.str()}")
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in found.partitions])
+        consumer.assign(
+            [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in found.partitions]
+        )
         left = set(found.partitions)
         while left:
             messages = consumer.consume(5000, timeout=1.0) or consumer.consume(1, timeout=_IDLE_TIMEOUT_S)
             if not messages:
-                raise ServiceError(f"topic {topic} cannot be read to its end: partitions {sorted(left)} are silent")
+                raise ServiceError(
+                    f"topic {topic} cannot be read to its end: partitions {sorted(left)} are silent"
+                )
             for message in messages:
-                if message.error() is None:
+                trouble = message.error()
+                if trouble is None:
                     yield message
-                elif message.error().code() == KafkaError._PARTITION_EOF:
+                elif trouble.code() == KafkaError._PARTITION_EOF:
                     left.discard(message.partition())
                 else:
-                    raise ServiceError(f"topic {topic}: {message.error().str()}")
+                    raise ServiceError(f"topic {topic}: {trouble.str()}")
     except KafkaException as error:
         raise ServiceError(f"topic {topic} cannot be read: {error.args[0].str()}") from error
     finally:

@@ -15,7 +15,16 @@ from penstock.errors import PenstockError
 from penstock.produce.reference import list_prices_cents, user_ids
 
 FIELDS = (
-    "event_id", "producer", "seq", "user_id", "event_type", "product_id", "page", "price", "ts", "created_ms",
+    "event_id",
+    "producer",
+    "seq",
+    "user_id",
+    "event_type",
+    "product_id",
+    "page",
+    "price",
+    "ts",
+    "created_ms",
 )  # what a schema may name; there is more on the wire, for decoders to skip
 EVENT_TYPES = ("view", "click", "search", "cart", "purchase")
 VIEW, CLICK, SEARCH, CART, PURCHASE = range(5)

@@ -44,7 +44,9 @@ class ClickHouseSink:
       Readers use the view TABLE_latest, which has the newest row of each session and no retracted ones.
     """
 
-    def __init__(self, name: str, address: str, table: str, query: str, *, keep: str, adopt: bool = False) -> None:
+    def __init__(
+        self, name: str, address: str, table: str, query: str, *, keep: str, adopt: bool = False
+    ) -> None:
         self.name = name
         self._table = table
         self._query = query
@@ -79,7 +81,9 @@ class ClickHouseSink:
             if there == 0:
                 self._insert_anew(batch)
             elif there != batch.count:
-                raise SinkError(f"sink {self.name}: {there} of {batch.count} rows of batch {batch.number} are there")
+                raise SinkError(
+                    f"sink {self.name}: {there} of {batch.count} rows of batch {batch.number} are there"
+                )
         elif batch.count:
             self._insert(batch, self._token(batch))
         self._mark(batch)
@@ -135,10 +139,13 @@ class ClickHouseSink:
             if self._exactly_once
             else "ReplacingMergeTree(version) ORDER BY session_id"
         )
-        self._client.command(f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(columns)}) ENGINE = {engine}")
+        self._client.command(
+            f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(columns)}) ENGINE = {engine}"
+        )
         self._client.command(
             f"CREATE VIEW IF NOT EXISTS {self._table}_latest AS SELECT * FROM "  # noqa: S608
-            f"(SELECT * FROM {self._table} ORDER BY version DESC LIMIT 1 BY session_id) WHERE kind != 'retracted'"
+            f"(SELECT * FROM {self._table} ORDER BY version DESC LIMIT 1 BY session_id) "
+            "WHERE kind != 'retracted'"
         )
         self._check_columns([field.name for field in schema])
 

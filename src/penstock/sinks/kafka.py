@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from penstock.errors import Fenced, SinkError
 from penstock.sinks.protocol import Batch, Position, Written, must_write
@@ -57,7 +57,9 @@ class TransactionalKafkaSink:
     the one before. Its start costs ~55 ms, so the next one is prepared while the next batch is computed.
     """
 
-    def __init__(self, name: str, bootstrap: str, topic: str, query: str, encode: Encoder, *, adopt: bool = False) -> None:
+    def __init__(
+        self, name: str, bootstrap: str, topic: str, query: str, encode: Encoder, *, adopt: bool = False
+    ) -> None:
         self.name = name
         self._topic = topic
         self._encode = encode
@@ -65,7 +67,11 @@ class TransactionalKafkaSink:
         self._bootstrap = bootstrap
         self._transactional_id = f"penstock-{query}-{name}-{_SLOT}"
         self._positions = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": f"penstock-{query}-{name}", "enable.auto.commit": False}
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"penstock-{query}-{name}",
+                "enable.auto.commit": False,
+            }
         )
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"prepare-{name}")
         self._prepared: Future[Producer] = self._background.submit(self._prepare)
@@ -103,14 +109,17 @@ class TransactionalKafkaSink:
         mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
         # The offset is the next batch: a committed offset is where reading goes on.
         offsets = [TopicPartition(CONTROL_TOPIC, _SLOT, batch.number + 1, metadata=mark)]
-        producer.send_offsets_to_transaction(offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S)
+        producer.send_offsets_to_transaction(
+            offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
+        )
         producer.commit_transaction(_CALL_TIMEOUT_S)
 
     def _position(self) -> Position | None:
         [held] = self._positions.committed([TopicPartition(CONTROL_TOPIC, _SLOT)], timeout=_CALL_TIMEOUT_S)
         if held.error is not None:
             raise KafkaException(held.error)
-        if held.offset < 0:
+        # An offset that was set by hand has no metadata: as good as none.
+        if held.offset < 0 or not held.metadata:
             return None
         return Position(**json.loads(held.metadata))
 
@@ -150,11 +159,17 @@ class KeyedKafkaSink:
         self._producer.flush(1.0)
 
 
-def _send(producer: Producer, topic: str, message: Message, delivered: Callable[..., None] | None = None) -> None:
+def _send(
+    producer: Producer, topic: str, message: Message, delivered: Callable[..., None] | None = None
+) -> None:
     while True:
         try:
             producer.produce(
-                topic, value=message.value, key=message.key, headers=list(message.headers), on_delivery=delivered
+                topic,
+                value=message.value,
+                key=message.key,
+                headers=list(message.headers),
+                on_delivery=delivered,
             )
             return
         except BufferError:
