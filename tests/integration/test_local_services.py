@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,9 +29,20 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Services]:
+def root() -> Iterator[Path]:
+    """A data directory of this test alone.
+
+    Not pytest's: every run of pytest closes that one to other users again, and PostgreSQL, which does not run
+    as root, is another user when the tests are root's.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as root:
+        yield Path(root)
+
+
+@pytest.fixture
+def own(root: Path) -> Iterator[Services]:
     """Services of this test alone, not started."""
-    services = Services(DataDir.at(tmp_path / "data"), tie_to_parent=True)
+    services = Services(DataDir.at(root), tie_to_parent=True)
     yield services
     services.stop()
 
@@ -110,10 +122,10 @@ def test_a_second_start_reuses_what_runs_and_a_stop_can_be_repeated(own: Service
     assert [is_gone(pid) for pid in pids if pid] == [True] * 3
 
 
-def test_two_commands_that_start_at_once_start_each_service_once(tmp_path: Path) -> None:
+def test_two_commands_that_start_at_once_start_each_service_once(root: Path) -> None:
     both = [
         subprocess.Popen(
-            [sys.executable, "-c", STARTER, str(tmp_path), "loose"], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", STARTER, str(root), "loose"], stdout=subprocess.PIPE, text=True
         )
         for _ in range(2)
     ]
@@ -124,11 +136,11 @@ def test_two_commands_that_start_at_once_start_each_service_once(tmp_path: Path)
         for starter in both:
             starter.kill()
             starter.wait()
-        Services(DataDir(tmp_path)).stop()
+        Services(DataDir(root)).stop()
 
 
-def test_a_port_taken_by_another_program_is_left_to_it(tmp_path: Path) -> None:
-    services = Services(DataDir.at(tmp_path), tie_to_parent=True, only=["clickhouse"])
+def test_a_port_taken_by_another_program_is_left_to_it(root: Path) -> None:
+    services = Services(DataDir.at(root), tie_to_parent=True, only=["clickhouse"])
     port = urlsplit(services.start().clickhouse).port
     services.stop()
     with socket.socket() as foreign:
@@ -141,11 +153,11 @@ def test_a_port_taken_by_another_program_is_left_to_it(tmp_path: Path) -> None:
             services.stop()
 
 
-def test_a_service_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path) -> None:
-    services = Services(DataDir.at(tmp_path), tie_to_parent=True, only=["postgres"])
+def test_a_service_that_ends_at_once_is_an_error_with_its_last_words(root: Path) -> None:
+    services = Services(DataDir.at(root), tie_to_parent=True, only=["postgres"])
     services.start()
     services.stop()
-    (tmp_path / "services" / "postgres" / "data" / "PG_VERSION").write_text("9\n")
+    (root / "services" / "postgres" / "data" / "PG_VERSION").write_text("9\n")
     with pytest.raises(ServiceError, match="incompatible with server") as raised:
         services.start()
     assert "postgres ended while starting" in raised.value.message
@@ -164,15 +176,13 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("tie", ["tied", "loose"])
-def test_services_tied_to_their_starter_end_when_it_is_killed_and_others_stay(
-    tmp_path: Path, tie: str
-) -> None:
+def test_services_tied_to_their_starter_end_when_it_is_killed_and_others_stay(root: Path, tie: str) -> None:
     starter = subprocess.Popen(
-        [sys.executable, "-c", STARTER, str(tmp_path), tie], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", STARTER, str(root), tie], stdout=subprocess.PIPE, text=True
     )
     assert starter.stdout is not None
     pid = int(starter.stdout.readline())
-    child = Child("clickhouse", tmp_path / "services" / "clickhouse", tmp_path / "logs" / "clickhouse.log")
+    child = Child("clickhouse", root / "services" / "clickhouse", root / "logs" / "clickhouse.log")
     assert child.is_alive()
     os.kill(starter.pid, signal.SIGKILL)
     starter.wait()
@@ -182,26 +192,24 @@ def test_services_tied_to_their_starter_end_when_it_is_killed_and_others_stay(
     else:
         time.sleep(2)
         assert child.is_alive()
-        Services(DataDir(tmp_path), only=["clickhouse"]).stop()
+        Services(DataDir(root), only=["clickhouse"]).stop()
     assert is_gone(pid)
 
 
-def test_an_interrupted_start_leaves_nothing_running(tmp_path: Path) -> None:
+def test_an_interrupted_start_leaves_nothing_running(root: Path) -> None:
     script = STARTER.replace('only=["clickhouse"]', 'only=["kafka", "clickhouse"]')
-    starter = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path), "tied"], stderr=subprocess.DEVNULL
-    )
-    child = Child("clickhouse", tmp_path / "services" / "clickhouse", tmp_path / "logs" / "clickhouse.log")
+    starter = subprocess.Popen([sys.executable, "-c", script, str(root), "tied"], stderr=subprocess.DEVNULL)
+    child = Child("clickhouse", root / "services" / "clickhouse", root / "logs" / "clickhouse.log")
     deadline = time.monotonic() + 30
     while not child.is_alive() and time.monotonic() < deadline:
         time.sleep(0.01)
     starter.send_signal(signal.SIGINT)
     starter.wait(60)
-    assert [status.state for status in Services(DataDir(tmp_path)).status()] == ["stopped"] * 3
+    assert [status.state for status in Services(DataDir(root)).status()] == ["stopped"] * 3
 
 
-def test_a_statement_that_runs_when_clickhouse_is_stopped_is_finished(tmp_path: Path) -> None:
-    services = Services(DataDir.at(tmp_path), tie_to_parent=True, only=["clickhouse"])
+def test_a_statement_that_runs_when_clickhouse_is_stopped_is_finished(root: Path) -> None:
+    services = Services(DataDir.at(root), tie_to_parent=True, only=["clickhouse"])
     address = services.start().clickhouse
     clickhouse(address, "CREATE TABLE slow (n UInt64) ENGINE = MergeTree ORDER BY n")
     insert = "INSERT INTO slow SELECT number + sleepEachRow(0.5) FROM numbers(2)"

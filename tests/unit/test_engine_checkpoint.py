@@ -141,7 +141,7 @@ def test_measures_in_another_order_are_refused_as_state_holds_them_by_their_plac
     ours = clickstream()
     Checkpoint(tmp_path, ours).close()
     turned = ours.sessions.model_copy(update={"measures": ours.sessions.measures[::-1]})
-    with pytest.raises(PenstockError, match="measures was 'events, purchases, .*', is 'last_category, "):
+    with pytest.raises(PenstockError, match=r"measures was 'events, purchases, .*', is 'last_category, "):
         Checkpoint(tmp_path, ours.model_copy(update={"sessions": turned}))
 
 

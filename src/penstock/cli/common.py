@@ -1,4 +1,8 @@
-"""What all commands share: options, how errors are shown, how a run is told to stop."""
+"""What all commands share: options, how errors are shown, how a run is told to stop.
+
+Commands import what does the work when they run: Spark, Arrow and the clients take seconds to load, and a
+help text must not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
 from penstock.errors import PenstockError, ServiceError, SpecError
-from penstock.local.services import Addresses, Services
 from penstock.paths import DataDir, shipped
-from penstock.spec import PipelineSpec, load
+
+if TYPE_CHECKING:
+    from penstock.local.services import Addresses
+    from penstock.spec import PipelineSpec
 
 console = Console()
 errors = Console(stderr=True)
@@ -71,6 +77,8 @@ def say(text: str) -> None:
 
 def load_spec(name: str, settings: Sequence[str] | None = None) -> PipelineSpec:
     """Load a spec by path or by the name of a shipped pipeline, with --set overrides."""
+    from penstock.spec import load
+
     overrides = {}
     for setting in settings or ():
         key, separator, value = setting.partition("=")
@@ -93,6 +101,8 @@ def spec_path(name: str) -> Path:
 
 def resolve_addresses(spec: PipelineSpec, data: DataDir) -> Addresses:
     """The outside addresses that the spec names, the embedded services' for the rest."""
+    from penstock.local.services import Addresses, Services
+
     asked = {name: getattr(spec.services, name) for name in ("kafka", "clickhouse", "postgres")}
     needed = {"kafka", *(sink.kind for sink in spec.sink)}
     embedded = [name for name, address in asked.items() if address == "embedded" and name in needed]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import threading
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -19,21 +17,11 @@ from penstock.cli.common import (
     SpecArgument,
     load_spec,
     readable_errors,
-    resolve_addresses,
-    say,
     stop_on_signal,
     stop_with_parent,
     write_json,
 )
-from penstock.engine.source import check_source
-from penstock.errors import SpecError
 from penstock.paths import DataDir
-from penstock.produce.clickstream import FIELDS, ClickstreamPlan
-from penstock.produce.ledger import next_producer_id
-from penstock.produce.producer import ProduceStats, produce, send_clock_event
-from penstock.produce.reference import write_reference
-from penstock.sinks.kafka import ensure_topics
-from penstock.spec import PipelineSpec, Rate
 
 
 def add_to(app: typer.Typer) -> None:
@@ -64,15 +52,17 @@ def produce_command(
 
     Example: penstock produce clickstream --rate 20k/s --seconds 60
     """
+    from penstock.cli.producing import parse_rate, plan_for, produce_clicks
+
     stop = threading.Event()
     stop_on_signal(stop)
     if with_parent:
         stop_with_parent(stop)
     with readable_errors():
         described = load_spec(spec, settings)
-        target = _rate(rate)
+        target = parse_rate(rate)
         where = DataDir.at(data)
-        final = _produce(
+        final = produce_clicks(
             described, where, target, seconds, plan_for(described, seed), stop, close_sessions, stats
         )
         write_json(json, {**asdict(final), "verdict": "pass" if final.failed == 0 else "fail"})
@@ -80,73 +70,3 @@ def produce_command(
         raise typer.Exit(1)
     if stop.is_set() and seconds is not None:
         raise typer.Exit(INTERRUPTED)
-
-
-def _rate(text: str) -> Rate:
-    try:
-        return Rate.parse(text)
-    except ValueError as error:
-        raise SpecError("--rate", [f'"{text}": {error}']) from error
-
-
-def plan_for(spec: PipelineSpec, seed: int) -> ClickstreamPlan:
-    """Clicks whose delays fit the pipeline's idea of late."""
-    unknown = [column.name for column in spec.source.columns if column.name not in FIELDS]
-    if unknown:
-        raise SpecError(
-            spec.name, [f'source.schema: "{name}" is not a field of the generated clicks' for name in unknown]
-        )
-    sessions = spec.sessions
-    allowed_ms = sessions.gap.ms + sessions.lateness.ms + sessions.out_of_order.ms
-    return ClickstreamPlan(
-        seed=seed, delayed_max_ms=max(4_000, sessions.lateness.ms), late_min_ms=2 * allowed_ms
-    )
-
-
-def _produce(
-    spec: PipelineSpec,
-    data: DataDir,
-    rate: Rate,
-    seconds: float | None,
-    plan: ClickstreamPlan,
-    stop: threading.Event,
-    close_sessions: bool,
-    stats: Path | None,
-) -> ProduceStats:
-    kafka = resolve_addresses(spec, data).kafka
-    write_reference(data.reference, users=plan.users, products=plan.products, seed=plan.seed)
-    ensure_topics(kafka, {spec.source.topic: spec.source.partitions})
-    check_source(spec, kafka)
-    ledgers = data.produced / spec.name
-
-    def show(now: ProduceStats) -> None:
-        if stats is not None:
-            with stats.open("a") as file:
-                file.write(jsonlib.dumps(asdict(now)) + "\n")
-        else:
-            say(_line(now))
-
-    final = produce(
-        plan,
-        bootstrap=kafka,
-        topic=spec.source.topic,
-        rate_eps=rate.eps,
-        seconds=seconds,
-        ledger_dir=ledgers,
-        producer_id=next_producer_id(ledgers),
-        stop=stop,
-        on_stats=show,
-    )
-    if close_sessions and not stop.is_set():
-        ahead_ms = spec.sessions.gap.ms + spec.sessions.out_of_order.ms + 1_000
-        ts_ms = time.time_ns() // 1_000_000 + ahead_ms
-        send_clock_event(plan, bootstrap=kafka, topic=spec.source.topic, ts_ms=ts_ms, ledger_dir=ledgers)
-    return final
-
-
-def _line(now: ProduceStats) -> str:
-    line = (
-        f"{now.elapsed_s:5.0f} s  {now.sent:,} sent  {now.acknowledged:,} acknowledged  "
-        f"{now.achieved_eps:,.0f}/s  behind {now.behind_ms:,.0f} ms (max {now.behind_ms_max:,.0f})"
-    )
-    return f"{line}  {now.trouble}" if now.trouble else line

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.live import Live
 
 from penstock.cli.common import (
     DataOption,
     JsonOption,
     SetOption,
     SpecArgument,
-    console,
     load_spec,
     readable_errors,
-    resolve_addresses,
-    say,
     stop_on_signal,
     stop_with_parent,
     write_json,
 )
-from penstock.cli.view import Moment, plain_line, render
-from penstock.engine.checkpoint import Checkpoint
-from penstock.engine.pipeline import Endpoints, Pipeline
-from penstock.engine.source import check_source
-from penstock.engine.spark import open_spark
-from penstock.observe.lag import TopicEnds
-from penstock.observe.recorder import Recorder
 from penstock.paths import DataDir
-from penstock.sinks.kafka import ensure_topics
-from penstock.spec import PipelineSpec
-from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
-
-READY = "running"
-"""The note that says that the first batch can come."""
-
-_VIEW_EVERY_S = 1.0
-_STOP_WITHIN_S = 10.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -72,6 +49,8 @@ def run(
       penstock run clickstream
       penstock run my.toml --set 'sessions.gap=10 minutes' --seconds 60 --json out.json
     """
+    from penstock.cli.running import report, run_pipeline
+
     stop = threading.Event()
     stop_on_signal(stop)
     if with_parent:
@@ -79,113 +58,5 @@ def run(
     with readable_errors():
         described = load_spec(spec, settings)
         where = DataDir.at(data)
-        recorder = _run(described, where, stop, seconds, create_topics, adopt or [], master)
-        write_json(json, _report(recorder))
-
-
-def _run(
-    spec: PipelineSpec,
-    data: DataDir,
-    stop: threading.Event,
-    seconds: float | None,
-    create_topics: bool,
-    adopt: list[str],
-    master: str,
-) -> Recorder:
-    addresses = resolve_addresses(spec, data)
-    if create_topics:
-        ensure_topics(addresses.kafka, {spec.source.topic: spec.source.partitions})
-    check_source(spec, addresses.kafka)
-    checkpoint = Checkpoint(data.checkpoints / spec.name, spec)
-    ends = TopicEnds(addresses.kafka, spec.source.topic, spec.source.partitions)
-    with Recorder(journal_path(data, spec), ends, checkpoint.last_offsets()) as recorder:
-
-        def tell(text: str) -> None:
-            recorder.note(text)
-            say(text)
-
-        java, kernel, jars = ensure_java(say), ensure_kernel(say), ensure_jars("spark", say)
-        tell("starting Spark ...")
-        spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home, master=master)
-        pipeline = Pipeline(
-            spec,
-            data,
-            Endpoints(addresses.kafka, addresses.clickhouse),
-            spark,
-            checkpoint,
-            on_receipt=recorder.receipt,
-            say=tell,
-            adopt=adopt,
-        )
-        tell(READY)
-        failures: list[BaseException] = []
-        worker = threading.Thread(
-            target=_guarded, args=(pipeline, stop, failures), name="pipeline", daemon=True
-        )
-        worker.start()
-        _watch(spec, recorder, worker, stop, seconds)
-        # A stuck JVM must not keep a person waiting: a batch that is cut off comes again at the next start.
-        worker.join(timeout=_STOP_WITHIN_S)
-        recorder.note("stopped")
-        if failures:
-            raise failures[0]
-    if worker.is_alive():
-        os._exit(1)
-    spark.stop()
-    checkpoint.close()
-    return recorder
-
-
-def journal_path(data: DataDir, spec: PipelineSpec) -> Path:
-    return data.runs / spec.name / "journal.jsonl"
-
-
-def _guarded(pipeline: Pipeline, stop: threading.Event, failures: list[BaseException]) -> None:
-    try:
-        pipeline.run(stop)
-    except BaseException as error:  # carried to the main thread, which shows it
-        failures.append(error)
-
-
-def _watch(
-    spec: PipelineSpec,
-    recorder: Recorder,
-    worker: threading.Thread,
-    stop: threading.Event,
-    seconds: float | None,
-) -> None:
-    """Show the run until it ends or its time is up."""
-    began = time.monotonic()
-
-    def moment() -> Moment:
-        note = recorder.summary.last_note
-        notes = () if note == READY else (note,)
-        return Moment(spec.name, time.monotonic() - began, seconds, recorder.summary, None, notes)
-
-    def over() -> bool:
-        if seconds is not None and time.monotonic() - began >= seconds:
-            stop.set()
-        return stop.wait(_VIEW_EVERY_S) or not worker.is_alive()
-
-    if console.is_terminal:
-        with Live(render(moment()), console=console, auto_refresh=False) as live:
-            while not over():
-                live.update(render(moment()), refresh=True)
-    else:
-        while not over():
-            say(plain_line(moment()))
-
-
-def _report(recorder: Recorder) -> dict[str, object]:
-    summary = recorder.summary
-    latency = summary.latency.percentiles()
-    return {
-        "batches": summary.batches,
-        "decoded": summary.decoded,
-        "rejected": summary.rejected,
-        "late": summary.late,
-        "sessions": {"opened": summary.opened, "closed": summary.closed, "corrected": summary.corrected},
-        "latency_ms": {"p50": latency.p50, "p99": latency.p99, "max": latency.max},
-        "lag_end": summary.lag.total if summary.lag else None,
-        "verdict": "pass",
-    }
+        recorder = run_pipeline(described, where, stop, seconds, create_topics, adopt or [], master)
+        write_json(json, report(recorder))

@@ -10,7 +10,6 @@ import typer
 from rich.table import Table
 
 from penstock.cli.common import DataOption, JsonOption, console, readable_errors, say, write_json
-from penstock.local.services import Services
 from penstock.paths import DataDir
 
 BrokersOption = Annotated[int, typer.Option("--brokers", help="1, or 3 with replication 3 and min ISR 2.")]
@@ -29,6 +28,8 @@ def up(data: DataOption = None, brokers: BrokersOption = 1) -> None:
 
     Example: penstock up --brokers 3
     """
+    from penstock.local.services import Services
+
     with readable_errors():
         addresses = Services(DataDir.at(data), brokers=brokers, say=say).start()
         for name, address in asdict(addresses).items():
@@ -40,6 +41,8 @@ def down(data: DataOption = None) -> None:
 
     Example: penstock down
     """
+    from penstock.local.services import Services
+
     with readable_errors():
         services = Services(DataDir.at(data), say=say)
         running = [status.name for status in services.status() if status.state == "running"]
@@ -52,6 +55,8 @@ def status(data: DataOption = None, json: JsonOption = None) -> None:
 
     Example: penstock status --json services.json
     """
+    from penstock.local.services import Services
+
     with readable_errors():
         found = Services(DataDir.at(data)).status()
         table = Table(box=None, pad_edge=False)

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from penstock.cli.common import SetOption, load_spec, readable_errors, say
-from penstock.spec import reference, to_toml
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,5 +23,7 @@ def spec(
 
     Examples: penstock spec; penstock spec clickstream --set 'sessions.gap=10 seconds'
     """
+    from penstock.spec import reference, to_toml
+
     with readable_errors():
         say(to_toml(load_spec(name, settings)) if name else reference())

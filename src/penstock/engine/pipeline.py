@@ -25,6 +25,9 @@ from penstock.paths import DataDir
 from penstock.sinks.kafka import CONTROL_TOPIC, ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec
 
+READY = "running"
+"""What is said when records that come are taken in at once."""
+
 _POLL_S = 0.2
 _ATTEMPTS_WITHOUT_PROGRESS = 4
 
@@ -92,12 +95,23 @@ class Pipeline:
                 .trigger(processingTime=f"{self._spec.trigger.ms} milliseconds")
                 .start()
             )
-            _await(query, stop)
+            self._await(query, writer, stop)
             return writer.batches > 0, None
         except StreamingQueryException as error:
             return writer.batches > 0, writer.failure or error
         finally:
             writer.close()
+
+    def _await(self, query: StreamingQuery, writer: BatchWriter, stop: threading.Event) -> None:
+        ready = False
+        while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]
+            # The first batch compiles the plan, which takes seconds; with no data there may be none.
+            if not ready and (writer.batches or query.status["message"].startswith("Waiting for data")):
+                ready = True
+                self._say(READY)
+            if stop.is_set():
+                query.stop()
+                return
 
     def _sink_topics(self) -> dict[str, int]:
         topics = {
@@ -140,13 +154,6 @@ def build(spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: Dat
         raise SpecError(
             spec.name, [error.getMessage().split("\n")[0] if error.getMessage() else str(error)]
         ) from error
-
-
-def _await(query: StreamingQuery, stop: threading.Event) -> None:
-    while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]
-        if stop.is_set():
-            query.stop()
-            return
 
 
 def _first_line(failure: Exception) -> str:

@@ -59,12 +59,8 @@ def _measure_columns(events: DataFrame, spec: PipelineSpec) -> list[Column]:
     for measure, field in zip(measured, types.fields, strict=True):
         target = _kernel_type(field.dataType)
         if target is None or (measure.function == "sum" and not isinstance(target, LongType | DoubleType)):
-            raise SpecError(
-                "sessions.measures",
-                [
-                    f'{measure.name} = "{measure.text}": cannot take {measure.function} of {field.dataType.simpleString()}'
-                ],
-            )
+            problem = f"cannot take the {measure.function} of a {field.dataType.simpleString()}"
+            raise SpecError("sessions.measures", [f'{measure.name} = "{measure.text}": {problem}'])
         columns.append(F.expr(measure.expression or "").cast(target).alias(measure.name))
     return columns
 

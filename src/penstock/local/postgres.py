@@ -41,6 +41,9 @@ class Postgres(Service):
 
     def prepare(self) -> None:
         kept_port(self.directory / "port", in_use_by_us=self.children[0].is_alive())
+        if _account():
+            _open_way(self.directory / "data")
+            _open_way(_binary("postgres"))
         if not (self.directory / "data").exists():
             self._init()
 
@@ -68,8 +71,6 @@ class Postgres(Service):
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         if account:
-            _open_way(fresh)
-            _open_way(_binary("initdb"))
             shutil.chown(fresh, account)
         command: list[str | Path] = [
             _binary("initdb"),

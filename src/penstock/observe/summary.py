@@ -39,10 +39,12 @@ class Summary:
             case Lag():
                 self.lag = entry
                 self._recent_lags.append(entry)
-                while self._recent_lags[0].at_ms < entry.at_ms - WINDOW_MS:
-                    self._recent_lags.popleft()
             case Note():
                 self.last_note = entry.text
+        # Every entry moves the window, so that a pipeline that stands still is not shown at its last rate.
+        for recent in (self._recent_batches, self._recent_lags):
+            while recent and recent[0].at_ms < entry.at_ms - WINDOW_MS:
+                recent.popleft()
 
     def _feed_batch(self, batch: Batch) -> None:
         receipt = batch.receipt
@@ -58,8 +60,6 @@ class Summary:
         self.last_batch_at_ms = batch.at_ms
         self.latency.add(batch.latency)
         self._recent_batches.append(batch)
-        while self._recent_batches[0].at_ms < batch.at_ms - WINDOW_MS:
-            self._recent_batches.popleft()
 
     @property
     def rate_in_eps(self) -> float:

@@ -1,0 +1,268 @@
+"""One demo: services, the pipeline and a producer as processes of their own, watched and audited."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.live import Live
+from rich.table import Table
+
+from penstock.cli.common import (
+    console,
+    say,
+)
+from penstock.cli.producing import plan_for
+from penstock.cli.running import journal_path
+from penstock.cli.view import Moment, plain_line, render
+from penstock.engine.pipeline import READY
+from penstock.errors import PipelineFailed
+from penstock.local.services import Services
+from penstock.observe.audit import Audit, audit
+from penstock.observe.journal import JournalReader, Note
+from penstock.observe.summary import Summary
+from penstock.paths import DataDir
+from penstock.produce.producer import ProduceStats
+from penstock.produce.reference import write_reference
+from penstock.sinks.kafka import ensure_topics
+from penstock.spec import PipelineSpec
+
+_VIEW_EVERY_S = 1.0
+_READY_WITHIN_S = 120.0
+_DRAINED_WITHIN_S = 120.0
+_QUIET_S = 4.0
+"""How long nothing may happen, with no lag left, until all sessions count as closed."""
+_RESTARTS_MAX = 5
+_CHILD_STOP_S = 12.0
+
+
+@dataclass
+class Demonstration:
+    """One demo: services, the pipeline and the producer as processes of their own, and the view on them."""
+
+    spec: PipelineSpec
+    data: DataDir
+    services: Services
+    name: str
+    settings: Sequence[str]
+    rate: str
+    seconds: float
+    seed: int
+    stop: threading.Event
+    _pipeline: subprocess.Popen[bytes] | None = None
+    _producer: subprocess.Popen[bytes] | None = None
+    _restarts: int = 0
+    _ready: bool = False
+    _notes: list[str] = field(default_factory=list)
+    _summary: Summary = field(default_factory=Summary)
+    _stats: ProduceStats | None = None
+
+    def run(self) -> dict[str, Any] | None:
+        """The report, or None when it was told to stop."""
+        addresses = self.services.start()
+        plan = plan_for(self.spec, self.seed)
+        write_reference(self.data.reference, users=plan.users, products=plan.products, seed=plan.seed)
+        ensure_topics(addresses.kafka, {self.spec.source.topic: self.spec.source.partitions})
+        self._journal = JournalReader(journal_path(self.data, self.spec), from_end=True)
+        self._stats_file = self.data.runs / self.spec.name / "producer.jsonl"
+        self._stats_file.unlink(missing_ok=True)
+        self._pipeline = self._spawn("run")
+        if not self._await_ready():
+            return None
+        began = time.monotonic()
+        self._producer = self._spawn(
+            "produce", "--rate", self.rate, "--seconds", str(self.seconds), "--seed", str(self.seed),
+            "--stats", str(self._stats_file), "--close-sessions",
+        )  # fmt: skip
+        if not self._watch(began):
+            return None
+        elapsed_s = time.monotonic() - began
+        self._end_child(self._pipeline)
+        self._pipeline = None
+        say("auditing ...")
+        return self._judge(audit(self.spec, self.data, addresses.kafka, addresses.clickhouse), elapsed_s)
+
+    def end(self) -> None:
+        """Stop all that was started, producers first, and leave no process behind."""
+        for child in (self._producer, self._pipeline):
+            if child is not None:
+                child.terminate()
+        for child in (self._producer, self._pipeline):
+            self._end_child(child)
+        self.services.stop()
+
+    def _spawn(self, command: str, *options: str) -> subprocess.Popen[bytes]:
+        log = (self.data.logs / f"{command}-{self.spec.name}.log").open("ab")
+        overrides = [part for setting in self.settings for part in ("--set", setting)]
+        with log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "penstock.cli", command, self.name, "--data", str(self.data.root),
+                 "--with-parent", *overrides, *options],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for this process, which stops the others in order
+            )  # fmt: skip
+
+    def _end_child(self, child: subprocess.Popen[bytes] | None) -> None:
+        if child is None or child.poll() is not None:
+            return
+        child.send_signal(signal.SIGTERM)
+        try:
+            child.wait(_CHILD_STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+    def _await_ready(self) -> bool:
+        say("starting the pipeline ...")
+        began = time.monotonic()
+        while not self._ready and not self.stop.is_set():
+            self._look()
+            if time.monotonic() - began > _READY_WITHIN_S:
+                raise PipelineFailed(
+                    f"the pipeline did not start within {_READY_WITHIN_S:.0f} s", hint=self._log_hint()
+                )
+            self.stop.wait(0.2)
+        return self._ready
+
+    def _watch(self, began: float) -> bool:
+        """Show the run until the producer is done and all it sent has come out; False when told to stop."""
+
+        def moment() -> Moment:
+            title = f"{self.spec.name}: Kafka → Spark → ClickHouse"
+            return Moment(
+                title, time.monotonic() - began, self.seconds, self._summary, self._stats, tuple(self._notes)
+            )
+
+        if console.is_terminal:
+            with Live(render(moment()), console=console, auto_refresh=False) as live:
+                while not self._over():
+                    live.update(render(moment()), refresh=True)
+        else:
+            while not self._over():
+                say(plain_line(moment()))
+        return not self.stop.is_set()
+
+    def _over(self) -> bool:
+        if self.stop.wait(_VIEW_EVERY_S):
+            return True
+        self._look()
+        assert self._producer is not None  # noqa: S101  (started before it is watched)
+        status = self._producer.poll()
+        if status is None:
+            self._drain_began = time.monotonic()
+            return False
+        if status != 0:
+            raise PipelineFailed(f"the producer ended with status {status}", hint=self._log_hint("produce"))
+        if time.monotonic() - self._drain_began > _DRAINED_WITHIN_S:
+            self._note(f"not drained within {_DRAINED_WITHIN_S:.0f} s; auditing what there is")
+            return True
+        summary = self._summary
+        idle_s = time.time() - summary.last_batch_at_ms / 1000
+        lag_is_fresh = summary.lag is not None and summary.lag.at_ms > summary.last_batch_at_ms
+        return lag_is_fresh and summary.lag is not None and summary.lag.total == 0 and idle_s > _QUIET_S
+
+    def _look(self) -> None:
+        """Take in what happened, and bring back what died."""
+        for entry in self._journal.new():
+            self._summary.feed(entry)
+            if isinstance(entry, Note):
+                self._ready = self._ready or entry.text == READY
+                if self._ready and entry.text != READY:
+                    self._note(entry.text)
+        if self._stats_file.exists():
+            lines = self._stats_file.read_bytes().splitlines(keepends=True)
+            whole = [line for line in lines[-2:] if line.endswith(b"\n")]
+            if whole:
+                self._stats = ProduceStats(**jsonlib.loads(whole[-1]))
+        for revived in self.services.revive():
+            self._note(f"{revived} had died and was started again")
+        assert self._pipeline is not None  # noqa: S101  (started before it is watched)
+        status = self._pipeline.poll()
+        if status is not None and not self.stop.is_set():
+            self._restart(status)
+
+    def _restart(self, status: int) -> None:
+        how = f"was killed (signal {-status})" if status < 0 else f"ended with status {status}"
+        self._restarts += 1
+        # An exit by itself is a decision with a reason; only a death is worth another try.
+        if status >= 0 or self._restarts > _RESTARTS_MAX:
+            raise PipelineFailed(f"the pipeline {how}", hint=self._log_hint())
+        self._note(f"the pipeline {how}; starting it again from its checkpoint")
+        self._pipeline = self._spawn("run")
+
+    def _note(self, text: str) -> None:
+        self._notes.append(text)
+        if not console.is_terminal:
+            say(text)
+
+    def _log_hint(self, command: str = "run") -> str:
+        log = self.data.logs / f"{command}-{self.spec.name}.log"
+        lines = log.read_text(errors="replace").splitlines()[-8:] if log.exists() else []
+        return "\n".join([f"The end of {log}:", *(f"  {line}" for line in lines)])
+
+    def _judge(self, outcome: Audit, elapsed_s: float) -> dict[str, Any]:
+        latency = self._summary.latency.percentiles()
+        report = {
+            "sent": outcome.sent,
+            "decoded": outcome.decoded,
+            "rejected": outcome.rejected,
+            "late": outcome.late,
+            "lost": outcome.lost,
+            "duplicated": outcome.duplicated,
+            "sessions": {
+                "expected": outcome.expected,
+                **{name: sink.sessions for name, sink in outcome.sinks.items()},
+            },
+            "latency_ms": {"p50": latency.p50, "p99": latency.p99, "max": latency.max},
+            "lag_end": self._summary.lag.total if self._summary.lag else None,
+            "rate_in_eps": round(self._stats.achieved_eps, 1) if self._stats else 0.0,
+            "seconds": round(elapsed_s, 1),
+            "verdict": "pass" if outcome.passed else "fail",
+            "problems": list(outcome.problems),
+            "restarts": self._restarts,
+            "producer_behind_ms_max": round(self._stats.behind_ms_max) if self._stats else 0,
+        }
+        _show(outcome, report)
+        return report
+
+
+def _show(outcome: Audit, report: dict[str, Any]) -> None:
+    table = Table(title="audit", title_justify="left", box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+    kafka, clickhouse = outcome.sinks["kafka"], outcome.sinks["clickhouse"]
+    rows = [
+        ("sent", outcome.sent, "records that Kafka acknowledged, in all runs on this data directory"),
+        (
+            "decoded",
+            outcome.decoded,
+            f"and {outcome.rejected:,} rejected, which makes {outcome.decoded + outcome.rejected:,}",
+        ),
+        ("late", outcome.late, "decoded, but too old for any session: in the dead letters"),
+        ("sessions expected", outcome.expected, "computed from the producers' own record"),
+        ("  in Kafka", kafka.sessions, "final, read committed"),
+        ("  in ClickHouse", clickhouse.sessions, "final"),
+        ("lost", outcome.lost, "records"),
+        ("duplicated", outcome.duplicated, "records"),
+    ]
+    for label, number, remark in rows:
+        table.add_row(label, f"{number:,}", remark)
+    latency = report["latency_ms"]
+    table.add_row(
+        "latency",
+        f"p50 {latency['p50']:,} ms",
+        f"p99 {latency['p99']:,} ms, max {latency['max']:,} ms; creation to visible in ClickHouse",
+    )
+    console.print(table)
+    for problem in outcome.problems:
+        say(problem)
+    colour = "green" if outcome.passed else "red"
+    console.print(f"[bold {colour}]{report['verdict']}[/]")
