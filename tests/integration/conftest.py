@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,13 +23,17 @@ SHORT = {"sessions.gap": "10 seconds", "sessions.lateness": "20 seconds", "sessi
 
 
 @pytest.fixture(scope="session")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    """One broker, ClickHouse and PostgreSQL on a data directory of their own."""
-    running = Services(DataDir.at(tmp_path_factory.mktemp("data")), tie_to_parent=True)
-    try:
-        yield running.start()
-    finally:
-        running.stop()
+def services() -> Iterator[Addresses]:
+    """One broker, ClickHouse and PostgreSQL on a data directory of their own.
+
+    Not in pytest's temporary directory: another pytest that starts closes it for PostgreSQL's own user.
+    """
+    with TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as directory:
+        running = Services(DataDir.at(Path(directory)), tie_to_parent=True)
+        try:
+            yield running.start()
+        finally:
+            running.stop()
 
 
 def clickstream(engine: str = "kernel", **overrides: str) -> PipelineSpec:

@@ -28,7 +28,7 @@ from penstock.sinks.kafka import (
     TransactionalKafkaSink,
     ensure_topics,
 )
-from penstock.sinks.protocol import Batch
+from penstock.sinks.protocol import Batch, Written
 
 pytestmark = pytest.mark.integration
 
@@ -71,6 +71,16 @@ class Place:
         self.writers.append(sink)
         return sink
 
+    def write(self, batch: Batch) -> Written:
+        """Write a batch with a writer of its own, and close it.
+
+        One that stays open prepares its next transaction, and so can fence one that was opened meanwhile.
+        """
+        sink = self.writer()
+        written = sink.write(batch)
+        sink.close()
+        return written
+
     def read(self, isolation: str = "read_committed") -> list[Any]:
         return read_topic(self.kafka, self.topic, isolation)
 
@@ -96,12 +106,13 @@ def read_topic(kafka: str, topic: str, isolation: str) -> list[Any]:
         while ended < PARTITIONS:
             record = consumer.poll(30)
             assert record is not None, f"{topic} cannot be read to its end"
-            if record.error() is None:
+            error = record.error()
+            if error is None:
                 records.append(record)
-            elif record.error().code() == KafkaError._PARTITION_EOF:
+            elif error.code() == KafkaError._PARTITION_EOF:
                 ended += 1
             else:
-                raise KafkaException(record.error())
+                raise KafkaException(error)
         return records
     finally:
         consumer.close()
@@ -134,11 +145,10 @@ def test_batches_are_read_back_once_and_in_order_per_key(place: Place) -> None:
 
 def test_an_empty_batch_moves_the_position(place: Place) -> None:
     # [2]
-    sink = place.writer()
-    sink.write(batch(0))
-    assert not sink.write(batch(1, size=0)).replayed
-    assert place.writer().write(batch(1, size=0)).replayed
-    assert not place.writer().write(batch(2)).replayed
+    place.write(batch(0))
+    assert not place.write(batch(1, size=0)).replayed
+    assert place.write(batch(1, size=0)).replayed
+    assert not place.write(batch(2)).replayed
     assert place.numbers() == serials(batch(0), batch(2))
 
 
@@ -157,7 +167,7 @@ def test_a_new_writer_does_not_write_a_batch_that_is_there_and_goes_on_after_it(
 
 def test_a_batch_that_comes_again_with_other_rows_is_refused(place: Place) -> None:
     # [3]
-    place.writer().write(batch(0))
+    place.write(batch(0))
     with pytest.raises(ReplayDiffers):
         place.writer().write(batch(0, note="other"))
     assert place.numbers() == serials(batch(0))
@@ -174,9 +184,8 @@ def test_a_batch_that_does_not_follow_is_refused_and_leaves_nothing(
     place: Place, due: int, error: type[SinkError]
 ) -> None:
     # [2]
-    sink = place.writer()
-    sink.write(batch(0))
-    sink.write(batch(1))
+    place.write(batch(0))
+    place.write(batch(1))
     with pytest.raises(error):
         place.writer().write(batch(due))
     assert place.numbers() == serials(batch(0), batch(1))
@@ -215,7 +224,7 @@ def test_a_writer_that_was_fenced_between_batches_leaves_nothing(place: Place) -
 
 def test_a_writer_that_is_fenced_in_its_transaction_leaves_nothing(place: Place) -> None:
     # [1]
-    place.writer().write(batch(0))
+    place.write(batch(0))
     new: list[TransactionalKafkaSink] = []
 
     def overtaken(rows: pa.Table) -> Iterator[Message]:
@@ -252,11 +261,11 @@ def test_rows_that_cannot_be_encoded_leave_nothing_of_their_batch(place: Place) 
     with pytest.raises(ValueError, match="broken"):
         broken.write(batch(0))
     broken.close()
-    assert not place.writer().write(batch(0)).replayed
+    assert not place.write(batch(0)).replayed
     assert place.numbers() == serials(batch(0))
 
 
-class AbortsInstead(Producer):  # type: ignore[misc]
+class AbortsInstead(Producer):
     """A transaction in which all is sent, rows and position, and which then ends the other way."""
 
     def commit_transaction(self, *_: object) -> None:
@@ -268,7 +277,7 @@ class AbortsInstead(Producer):  # type: ignore[misc]
 def test_an_aborted_transaction_leaves_neither_rows_nor_position(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.writer().write(batch(0))
+    place.write(batch(0))
     with monkeypatch.context() as patch:
         patch.setattr("penstock.sinks.kafka.Producer", AbortsInstead)
         aborting = place.writer()
@@ -278,7 +287,7 @@ def test_an_aborted_transaction_leaves_neither_rows_nor_position(
     assert place.numbers() == serials(batch(0))
     with pytest.raises(PositionLost, match="holds batch 0"):
         place.writer().write(batch(2))
-    assert not place.writer().write(batch(1)).replayed
+    assert not place.write(batch(1)).replayed
 
 
 DIES_BEFORE_COMMIT = """
@@ -300,7 +309,7 @@ kafka.TransactionalKafkaSink("sessions", bootstrap, topic, query, json_rows("use
 
 
 def test_a_writer_killed_before_its_commit_leaves_nothing_and_the_next_goes_on(place: Place) -> None:
-    place.writer().write(batch(0))
+    place.write(batch(0))
     command = [sys.executable, "-c", DIES_BEFORE_COMMIT, place.kafka, place.topic, place.query]
     died = subprocess.run(command, timeout=120, env={**os.environ, "PYTHONPATH": "."}, check=False)
     assert died.returncode == -signal.SIGKILL
@@ -318,6 +327,8 @@ def test_two_sinks_of_one_query_have_positions_of_their_own(place: Place) -> Non
     one.write(batch(0))
     one.write(batch(1))
     other.write(batch(0, note="other"))
+    one.close()
+    other.close()
     assert place.writer("one").write(batch(1)).replayed
     assert place.writer("other").write(batch(0, note="other")).replayed
     assert not place.writer("other").write(batch(1)).replayed
@@ -362,8 +373,8 @@ def test_a_keyed_sink_given_a_batch_twice_writes_it_twice(place: Place) -> None:
 def test_a_topic_that_does_not_exist_is_a_sink_error(place: Place) -> None:
     missing = f"missing-{uuid.uuid4()}"
     keyed = KeyedKafkaSink("live", place.kafka, missing, json_rows("user_id"))
-    with pytest.raises(SinkError, match="sink live: .*nknown topic"):
+    with pytest.raises(SinkError, match=r"sink live: .*[Uu]nknown topic"):
         keyed.write(batch(0))
     place.topic = missing
-    with pytest.raises(SinkError, match="sink sessions: "):
-        place.writer().write(batch(0))
+    with pytest.raises(SinkError, match=r"sink sessions: .*[Uu]nknown topic"):
+        place.write(batch(0))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -48,10 +47,12 @@ def reference(spark: SparkSession, table: Enrich, data: DataDir) -> DataFrame:
     )
 
 
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
 def _register(spark: SparkSession, table: Enrich, rows: DataFrame) -> None:
     try:
         spark._jvm.penstock.kernel.Functions.lookup(table.name, rows._jdf)  # type: ignore[union-attr]
-    except Py4JJavaError as error:
-        raise SpecError(
-            f"enrich {table.name}", [f'path = "{table.path}": {error.java_exception.getMessage()}']
-        ) from error
+    except IllegalArgumentException as error:
+        raise SpecError(f"enrich {table.name}", [f'path = "{table.path}": {_first_line(error)}']) from error

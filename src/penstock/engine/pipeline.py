@@ -151,9 +151,7 @@ def build(spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: Dat
         events = enrich(spark, decode(spark, records, spec), spec, data)
         return sessions(spark, events, spec)
     except AnalysisException as error:
-        raise SpecError(
-            spec.name, [error.getMessage().split("\n")[0] if error.getMessage() else str(error)]
-        ) from error
+        raise SpecError(spec.name, [_first_line(error)]) from error
 
 
 def _first_line(failure: Exception) -> str:

@@ -11,7 +11,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from penstock.errors import SinkError
-from penstock.sinks.protocol import Batch, Position, Written, must_write
+from penstock.sinks.protocol import Batch, Position, Written, digest, must_write
 
 POSITIONS_TABLE = "penstock_positions"
 
@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS {POSITIONS_TABLE} (
 ) ENGINE = MergeTree ORDER BY (query, sink, slot, batch)
 SETTINGS non_replicated_deduplication_window = 1000
 """
+_OF_BATCH = "WHERE query = {query:String} AND batch = {batch:Int64}"
 _SLOT = 0
 
 _TYPES = {
@@ -72,35 +73,53 @@ class ClickHouseSink:
             raise SinkError(f"sink {self.name}: {error}") from error
 
     def _write_once(self, batch: Batch) -> Written:
-        # Between batches of one writer the position is known; only a new writer has to look.
-        if not self._opened:
-            if not must_write(self.name, batch, self._position(), adopt=self._adopt):
-                self._opened = True
-                return Written(batch.count, batch.digest, replayed=True)
-            there = self._count(batch)
-            if there == 0:
-                self._insert_anew(batch)
-            elif there != batch.count:
-                raise SinkError(
-                    f"sink {self.name}: {there} of {batch.count} rows of batch {batch.number} are there"
-                )
-        elif batch.count:
-            self._insert(batch, self._token(batch))
-        self._mark(batch)
+        if self._opened:
+            # The position is the batch before, by this writer's own hand: no need to look.
+            if batch.count:
+                self._insert(batch, self._token(batch))
+            replayed = False
+        else:
+            replayed = not must_write(self.name, batch, self._position(), adopt=self._adopt)
+            replayed = self._settle(batch, has_position=replayed) and replayed
+        if not replayed:
+            self._mark(batch)
         self._opened = True
-        return Written(batch.count, batch.digest, replayed=False)
+        return Written(batch.count, batch.digest, replayed)
 
-    def _insert_anew(self, batch: Batch) -> None:
-        """Insert a batch that may have been acknowledged and lost by a crash of the server.
+    def _settle(self, batch: Batch, *, has_position: bool) -> bool:
+        """Hold the rows of a batch that an earlier writer may have written; whether they were there.
 
-        The server may remember the token of rows it no longer has, and would then drop the insert silently;
-        so the rows are counted, and if none came a second token, as deterministic as the first, is used.
+        The server may remember the token of rows that it lost in a crash, and would then drop the insert
+        silently; so the rows are counted, and if none came a second token, as deterministic as the first, is
+        used.
         """
-        if not batch.count:
-            return
-        self._insert(batch, self._token(batch))
-        if self._count(batch) == 0:
-            self._insert(batch, self._token(batch) + "-r1")
+        there = before = self._count(batch)
+        for again in ("", "-r1"):
+            if there == 0 and batch.count:
+                self._insert(batch, self._token(batch) + again)
+                there = self._count(batch)
+        if there != batch.count:
+            raise SinkError(
+                f"sink {self.name}: {there} of {batch.count} rows of batch {batch.number} are there",
+                hint=f"Look at them in {self._table}. Without them (ALTER TABLE {self._table} DELETE WHERE "
+                f"query = '{self._query}' AND batch = {batch.number}) the batch is written anew.",
+            )
+        if before and not has_position:
+            self._compare(batch)
+        return before == batch.count
+
+    def _compare(self, batch: Batch) -> None:
+        """Hold a batch against its rows in the table: the writer that left no position left no digest."""
+        names = batch.rows.column_names
+        held = self._client.query_arrow(
+            f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {self._table} {_OF_BATCH}",  # noqa: S608
+            parameters={"query": self._query, "batch": batch.number},
+            use_strings=True,
+        ).cast(batch.rows.schema)
+        order = [(name, "ascending") for name in names]
+        position = Position(batch.number, held.num_rows, digest(held.sort_by(order)))
+        came = Batch.of(self._query, batch.number, batch.rows.sort_by(order))
+        must_write(self.name, came, position)
 
     def _insert(self, batch: Batch, token: str) -> None:
         settings = {"insert_deduplication_token": token, "async_insert": 0}
@@ -125,7 +144,7 @@ class ClickHouseSink:
 
     def _count(self, batch: Batch) -> int:
         [[count]] = self._client.query(
-            f"SELECT count() FROM {self._table} WHERE query = {{query:String}} AND batch = {{batch:Int64}}",  # noqa: S608
+            f"SELECT count() FROM {self._table} {_OF_BATCH}",  # noqa: S608
             parameters={"query": self._query, "batch": batch.number},
         ).result_rows
         return int(count)

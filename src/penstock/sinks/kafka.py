@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -31,7 +32,17 @@ _PRODUCER_SETTINGS: dict[str, str | int | bool] = {
     # Bounds the memory of one batch; produce() waits when it is reached.
     "queue.buffering.max.messages": 200_000,
     "partitioner": "murmur2_random",
+    # How long an unknown topic may be one that is being created. With the default, which is as long as our
+    # calls wait, a topic that does not exist can look like a timeout.
+    "topic.metadata.propagation.max.ms": 10_000,
 }
+
+# What a broker answers while it makes or loads the topic of group offsets: the first seconds after a start.
+_COORDINATOR_COMES = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,16 @@ class Message:
 
 
 Encoder = Callable[[pa.Table], Iterable[Message]]
+
+
+class _Deliveries:
+    """Hears of every record's delivery, and keeps the first reason why one failed."""
+
+    def __init__(self) -> None:
+        self.failure: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, _record: object) -> None:
+        self.failure = self.failure or error
 
 
 class TransactionalKafkaSink:
@@ -103,28 +124,49 @@ class TransactionalKafkaSink:
         return Written(batch.count, batch.digest, replayed)
 
     def _transact(self, producer: Producer, batch: Batch) -> None:
+        deliveries = _Deliveries()
         producer.begin_transaction()
         for message in self._encode(batch.rows):
-            _send(producer, self._topic, message)
+            _send(producer, self._topic, message, deliveries)
         mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
         # The offset is the next batch: a committed offset is where reading goes on.
         offsets = [TopicPartition(CONTROL_TOPIC, _SLOT, batch.number + 1, metadata=mark)]
         producer.send_offsets_to_transaction(
             offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
         )
-        producer.commit_transaction(_CALL_TIMEOUT_S)
+        try:
+            producer.commit_transaction(_CALL_TIMEOUT_S)
+        except KafkaException as error:
+            # "Inconsistent" says no more than that some records were not delivered.
+            if error.args[0].code() == KafkaError._INCONSISTENT and deliveries.failure is not None:
+                raise KafkaException(deliveries.failure) from error
+            raise
 
     def _position(self) -> Position | None:
-        [held] = self._positions.committed([TopicPartition(CONTROL_TOPIC, _SLOT)], timeout=_CALL_TIMEOUT_S)
-        if held.error is not None:
-            raise KafkaException(held.error)
+        held = self._committed()
         # An offset that was set by hand has no metadata: as good as none.
         if held.offset < 0 or not held.metadata:
             return None
         return Position(**json.loads(held.metadata))
 
+    def _committed(self) -> TopicPartition:
+        deadline = time.monotonic() + _CALL_TIMEOUT_S
+        while True:
+            try:
+                [held] = self._positions.committed(
+                    [TopicPartition(CONTROL_TOPIC, _SLOT)], timeout=_CALL_TIMEOUT_S
+                )
+                if held.error is not None:
+                    raise KafkaException(held.error)
+                return held
+            except KafkaException as error:
+                if error.args[0].code() not in _COORDINATOR_COMES or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
     def close(self) -> None:
-        self._background.shutdown(wait=False, cancel_futures=True)
+        # A producer that is still being prepared would fence the writer that comes after this one.
+        self._background.shutdown(wait=True, cancel_futures=True)
         self._positions.close()
 
 
@@ -142,26 +184,25 @@ class KeyedKafkaSink:
         self._producer = Producer({**_PRODUCER_SETTINGS, "bootstrap.servers": bootstrap})
 
     def write(self, batch: Batch) -> Written:
-        failures: list[KafkaError] = []
-
-        def delivered(error: KafkaError | None, _message: object) -> None:
-            if error is not None:
-                failures.append(error)
-
-        for message in self._encode(batch.rows):
-            _send(self._producer, self._topic, message, delivered)
-        if self._producer.flush(_CALL_TIMEOUT_S) or failures:
-            reason = failures[0].str() if failures else f"not acknowledged within {_CALL_TIMEOUT_S:.0f} s"
-            raise SinkError(f"sink {self.name}: {reason}")
+        deliveries = _Deliveries()
+        try:
+            for message in self._encode(batch.rows):
+                _send(self._producer, self._topic, message, deliveries)
+        except KafkaException as error:
+            raise _sink_error(self.name, error) from error
+        waiting = self._producer.flush(_CALL_TIMEOUT_S)
+        if deliveries.failure is not None:
+            raise _sink_error(self.name, KafkaException(deliveries.failure))
+        if waiting:
+            late = f"{waiting} of {batch.count} rows were not acknowledged within {_CALL_TIMEOUT_S:.0f} s"
+            raise SinkError(f"sink {self.name}: {late}")
         return Written(batch.count, batch.digest, replayed=False)
 
     def close(self) -> None:
         self._producer.flush(1.0)
 
 
-def _send(
-    producer: Producer, topic: str, message: Message, delivered: Callable[..., None] | None = None
-) -> None:
+def _send(producer: Producer, topic: str, message: Message, deliveries: _Deliveries) -> None:
     while True:
         try:
             producer.produce(
@@ -169,7 +210,7 @@ def _send(
                 value=message.value,
                 key=message.key,
                 headers=list(message.headers),
-                on_delivery=delivered,
+                on_delivery=deliveries,
             )
             return
         except BufferError:
