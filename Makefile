@@ -12,7 +12,7 @@ SECONDS ?= 60
 RATE ?= 5000
 JSON ?=
 DATA ?= .penstock
-ROUNDS ?= 5
+ROUNDS ?= 1
 
 export UV_PYTHON_DOWNLOADS := never
 
@@ -26,7 +26,7 @@ setup: $(SYNCED) ## Create the Python environment (the first run or test does it
 run: $(SYNCED) ## Run the clickstream on embedded services, watch it, audit it
 	@$(BIN)/penstock demo --data $(DATA) --seconds $(SECONDS) --rate $(RATE) $(if $(JSON),--json $(JSON))
 
-test: lint unit integration ## Check and test everything (under 20 minutes)
+test: lint unit integration faults ## Check and test everything (under 20 minutes)
 
 lint: $(SYNCED) ## Check style, types and layering
 	$(BIN)/ruff check .
@@ -40,7 +40,7 @@ unit: $(SYNCED) ## Test what needs no services
 integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL
 	$(BIN)/pytest tests/integration
 
-faults: $(SYNCED) ## Kill processes for as many ROUNDS as you like, and audit
+faults: $(SYNCED) ## Kill parts of a running demo, each at ROUNDS moments, and audit
 	PENSTOCK_FAULT_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/faults
 
 format: $(SYNCED) ## Format the code

@@ -66,6 +66,16 @@ CASES: list[tuple[str, Any, str]] = [
         ["rejected", "lat"],
         'sink[3].rows[1] = "lat": expected one of final, live, rejected, late; did you mean "late"?',
     ),
+    (
+        "sink.0.rows",
+        ["final", "late"],
+        'sink[0].rows = ["final", "late"]: late rows are single records: give them a sink of their own',
+    ),
+    (
+        "sink.1.rows",
+        ["rejected", "late"],
+        'sink[1].rows = ["rejected", "late"]: rejected and late rows go to Kafka only, as the bytes that came',
+    ),
     ("sink.3.rows", ["late", "late"], 'sink[3].rows = ["late", "late"]: expected each kind of row once'),
     (
         "sink.0.kind",

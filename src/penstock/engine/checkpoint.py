@@ -66,16 +66,19 @@ def _lock(path: Path) -> IO[str]:
 
 
 def _check_same_state(path: Path, spec: PipelineSpec) -> None:
-    """State was written for one key, one list of measures and one number of partitions, and fits no other."""
+    """State was written for one schema, key, list of measures and number of partitions, and fits no other."""
     wanted: dict[str, Any] = {
         "engine": spec.engine,
         "topic": spec.source.topic,
+        "schema": spec.source.ddl,
         "key": spec.sessions.key,
         "partitions": spec.sessions.partitions,
         "measures": {measure.name: measure.text for measure in spec.sessions.measures},
     }
     if not path.exists():
-        path.write_text(json.dumps(wanted))
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(wanted))
+        fresh.replace(path)
         return
     have, now = _parts(json.loads(path.read_text())), _parts(wanted)
     changed = [

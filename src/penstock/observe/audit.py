@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.receipt import Receipt
+from penstock.errors import PenstockError
 from penstock.observe.compare import COMPARED, Comparison, compare
 from penstock.observe.journal import Batch, JournalReader
 from penstock.observe.topic import read_topic
@@ -59,6 +60,11 @@ class Audit:
 def audit(spec: PipelineSpec, data: DataDir, kafka: str, clickhouse: str) -> Audit:
     """Reconcile a stopped or idle clickstream with the ledgers of its producers."""
     ledgers = read_ledgers(data.produced / spec.name)
+    if not ledgers:
+        raise PenstockError(
+            f"nothing to audit: {data.produced / spec.name} holds no record of what was sent",
+            hint=f"Send events with: penstock produce {spec.name}",
+        )
     receipts = read_receipts(data.runs / spec.name / "journal.jsonl")
     late = _late_events(spec, kafka)
     stored = _stored(ledgers, spec, kafka)

@@ -6,6 +6,7 @@ The pipeline writes it; views, audits and reports read it, in other processes, w
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -58,10 +59,9 @@ class JournalWriter:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
         self._file = path.open("a", buffering=1)
         self._lock = threading.Lock()
-        if torn:
+        if _is_torn(path):
             # A killed writer left half a line; it must not swallow ours.
             self._file.write("\n")
 
@@ -93,6 +93,14 @@ class JournalReader:
                 entry = _from_line(line)
                 if entry is not None:
                     yield entry
+
+
+def _is_torn(path: Path) -> bool:
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"
 
 
 def _to_json(entry: Entry) -> dict[str, Any]:

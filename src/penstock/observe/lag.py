@@ -12,14 +12,22 @@ class TopicEnds:
     """Asks a broker for the end offsets of one topic."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._bootstrap = bootstrap
+        self._admin: AdminClient | None = None
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         self._latest = {TopicPartition(topic, partition): latest for partition in range(partitions)}
 
     def read(self) -> dict[int, int] | None:
         """End offsets by partition; None while the broker does not answer."""
+        # A client that asked while its broker died may never be answered: the next question gets a new one.
+        admin, self._admin = (
+            self._admin or AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0}),
+            None,
+        )
         try:
-            answers = self._admin.list_offsets(self._latest, request_timeout=_ANSWER_TIMEOUT_S)
-            return {asked.partition: answer.result().offset for asked, answer in answers.items()}
-        except KafkaException:
+            asked = admin.list_offsets(self._latest, request_timeout=_ANSWER_TIMEOUT_S)
+            ends = {place.partition: end.result(2 * _ANSWER_TIMEOUT_S).offset for place, end in asked.items()}
+        except (KafkaException, TimeoutError):
             return None
+        self._admin = admin
+        return ends

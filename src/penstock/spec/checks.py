@@ -11,9 +11,11 @@ from penstock.spec.sql import NUMERIC, columns_of
 
 if TYPE_CHECKING:
     from penstock.spec.pipeline import PipelineSpec
+    from penstock.spec.sections import Sink
 
 T = TypeVar("T")
 
+SINGLE_RECORDS = ("rejected", "late")
 # Columns of every session row, beside its key.
 RESERVED = ("session_id", "start_ms", "end_ms", "kind", "version")
 
@@ -89,8 +91,18 @@ def _sinks(spec: PipelineSpec) -> Iterator[Problem]:
         target: Path = ("sink", index, "topic" if sink.kind == "kafka" else "table")
         same_target = list(_clash(targets, f"{sink.kind} {sink.target}", target))
         yield from same_target or _clash(names, sink.name, ("sink", index, "name"))
+        yield from _sink_rows(("sink", index, "rows"), sink)
         if sink.kind == "kafka" and sink.topic == getattr(spec.source, "topic", None):
             yield Problem(target, "this is the source's topic: the pipeline would read its own output")
+
+
+def _sink_rows(path: Path, sink: Sink) -> Iterator[Problem]:
+    """Sessions and single records have no column in common, so no sink holds both."""
+    aside = [kind for kind in getattr(sink, "rows", ()) if kind in SINGLE_RECORDS]
+    if aside and len(aside) < len(sink.rows):
+        yield Problem(path, f"{' and '.join(aside)} rows are single records: give them a sink of their own")
+    elif aside and sink.kind != "kafka":
+        yield Problem(path, f"{' and '.join(aside)} rows go to Kafka only, as the bytes that came")
 
 
 def _having(items: tuple[T, ...], *needed: str) -> Iterator[tuple[int, T]]:
