@@ -11,7 +11,6 @@ SYNCED := .venv/.synced
 SECONDS ?= 60
 RATE ?= 5000
 JSON ?=
-DATA ?= .penstock
 ROUNDS ?= 1
 
 export UV_PYTHON_DOWNLOADS := never
@@ -24,7 +23,7 @@ help: ## Show what can be made
 setup: $(SYNCED) ## Create the Python environment (the first run or test does it too)
 
 run: $(SYNCED) ## Run the clickstream on embedded services, watch it, audit it
-	@$(BIN)/penstock demo --data $(DATA) --seconds $(SECONDS) --rate $(RATE) $(if $(JSON),--json $(JSON))
+	@$(BIN)/penstock demo --seconds $(SECONDS) --rate $(RATE) $(if $(JSON),--json $(JSON))
 
 test: lint unit integration faults ## Check and test everything (under 20 minutes)
 
@@ -41,7 +40,7 @@ integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL
 	$(BIN)/pytest tests/integration
 
 faults: $(SYNCED) ## Kill parts of a running demo, each at ROUNDS moments, and audit
-	PENSTOCK_FAULT_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/faults
+	FAULT_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/faults
 
 format: $(SYNCED) ## Format the code
 	$(BIN)/ruff format .

@@ -18,6 +18,11 @@ def cache_dir() -> Path:
     return Path(base) / "penstock"
 
 
+def default_data_dir() -> Path:
+    """$PENSTOCK_DATA, or .penstock in the current directory."""
+    return Path(os.environ.get("PENSTOCK_DATA", ".penstock"))
+
+
 def shipped(name: str) -> Path:
     """A directory shipped with Penstock: beside the sources in a checkout, inside a wheel otherwise."""
     beside = PROJECT / name
@@ -32,8 +37,8 @@ class DataDir:
 
     @classmethod
     def at(cls, root: Path | None = None) -> DataDir:
-        """Open (and make) the data directory: the argument, $PENSTOCK_DATA, or ./.penstock."""
-        path = (root or Path(os.environ.get("PENSTOCK_DATA", ".penstock"))).absolute()
+        """Open the data directory, and make it when it is not there."""
+        path = (root or default_data_dir()).absolute()
         try:
             path.mkdir(parents=True, exist_ok=True)
             probe = path / f".writable-{os.getpid()}"

@@ -22,7 +22,7 @@ import pytest
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 
-ROUNDS = int(os.environ.get("PENSTOCK_FAULT_ROUNDS", "1"))
+ROUNDS = int(os.environ.get("FAULT_ROUNDS", "1"))
 STARTED_WITHIN_S = 240
 ENDED_WITHIN_S = 400
 STOPPED_WITHIN_S = 15

@@ -69,7 +69,7 @@ def test_text_from_outside_becomes_numbers_and_lists() -> None:
 
 
 def test_variables_that_are_no_part_of_a_description_are_left_alone() -> None:
-    assert clickstream({"PENSTOCK_DATA": "/x", "PENSTOCK_LOG": "debug", "HOME": "/root"}) == clickstream()
+    assert clickstream({"PENSTOCK_DATA": "/x", "PENSTOCK_IVY_SETTINGS": "/y", "HOME": "/"}) == clickstream()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,6 @@ def test_any_description_is_the_same_after_writing_and_reading(
     file.write_bytes(to_toml(spec).encode())
     again = load(file, environ={})
     assert again == spec
-    assert again.fingerprint() == spec.fingerprint()
 
 
 def test_only_the_columns_that_are_read_are_used() -> None:
@@ -181,23 +180,6 @@ def test_only_the_columns_that_are_read_are_used() -> None:
     }
     del given_["source"]["created"]
     assert PipelineSpec(**given_).used_columns() == ["producer", "user_id", "ts"]
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "same"),
-    [
-        ("services.kafka", "broker:9092", True),
-        ("trigger", "1 second", True),
-        ("source.max_batch", "1k", True),
-        ("sessions.gap", "1,800 seconds", True),
-        ("sessions.gap", "1,801 seconds", False),
-        ("cleanse.where", "price > 1", False),
-        ("sessions.measures.top_price", "min(price)", False),
-        ("engine", "plain", False),
-    ],
-)
-def test_the_fingerprint_changes_with_what_decides_the_results(key: str, value: str, same: bool) -> None:
-    assert (clickstream(overrides={key: value}).fingerprint() == clickstream().fingerprint()) is same
 
 
 def test_the_reference_tells_every_key_with_its_default_and_an_example() -> None:

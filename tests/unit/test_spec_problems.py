@@ -74,7 +74,8 @@ CASES: list[tuple[str, Any, str]] = [
     (
         "sink.1.rows",
         ["rejected", "late"],
-        'sink[1].rows = ["rejected", "late"]: rejected and late rows go to Kafka only, as the bytes that came',
+        'sink[1].rows = ["rejected", "late"]: rejected and late rows go to Kafka only, '
+        "as the bytes that came",
     ),
     ("sink.3.rows", ["late", "late"], 'sink[3].rows = ["late", "late"]: expected each kind of row once'),
     (

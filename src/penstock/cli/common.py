@@ -49,6 +49,9 @@ SetOption = Annotated[
     ),
 ]
 
+CRASHED = 70
+"""The exit status of a pipeline that died of something else than a decision: starting it again may help."""
+
 INTERRUPTED = 130
 """The exit status of a command that was told to stop before its end, as shells have it."""
 

@@ -19,7 +19,7 @@ from penstock.cli.common import (
     write_json,
 )
 from penstock.cli.services import BrokersOption
-from penstock.paths import DataDir
+from penstock.paths import DataDir, default_data_dir
 
 _DEMO_SETTINGS = ("sessions.gap=10 seconds", "sessions.lateness=20 seconds")
 
@@ -56,7 +56,8 @@ def demo(
     with readable_errors():
         overrides = [*_DEMO_SETTINGS, *(settings or [])]
         spec = load_spec(name, overrides)
-        where = DataDir.at(data)
+        # Beside what `penstock run` keeps by default: the same pipeline runs there with another gap.
+        where = DataDir.at(data or default_data_dir() / "demo")
         say(f"Sessions of this demo end after {spec.sessions.gap} without a click, not after 30 minutes,")
         say(f"so that they can be seen to end; data and logs are in {where.root}")
         ensure_java(say)

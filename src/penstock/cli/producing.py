@@ -19,7 +19,7 @@ from penstock.produce.clickstream import FIELDS, ClickstreamPlan
 from penstock.produce.ledger import next_producer_id
 from penstock.produce.producer import ProduceStats, produce, send_clock_event
 from penstock.produce.reference import write_reference
-from penstock.sinks.kafka import ensure_topics
+from penstock.sinks.kafka import ensure_source_topic
 from penstock.spec import PipelineSpec, Rate
 
 
@@ -54,9 +54,18 @@ def produce_clicks(
     close_sessions: bool,
     stats: Path | None,
 ) -> ProduceStats:
+    clock_ahead_ms = spec.sessions.gap.ms + spec.sessions.out_of_order.ms + 1_000
+    if close_sessions and clock_ahead_ms > spec.cleanse.future.ms:
+        raise SpecError(
+            "--close-sessions",
+            [
+                f'cleanse.future = "{spec.cleanse.future}": the event that closes the sessions is '
+                f"{clock_ahead_ms} ms ahead and would be rejected; set it to more"
+            ],
+        )
     kafka = resolve_addresses(spec, data).kafka
     write_reference(data.reference, users=plan.users, products=plan.products, seed=plan.seed)
-    ensure_topics(kafka, {spec.source.topic: spec.source.partitions})
+    ensure_source_topic(kafka, spec.source.topic, spec.source.partitions)
     check_source(spec, kafka)
     ledgers = data.produced / spec.name
 
@@ -79,8 +88,7 @@ def produce_clicks(
         on_stats=show,
     )
     if close_sessions and not stop.is_set():
-        ahead_ms = spec.sessions.gap.ms + spec.sessions.out_of_order.ms + 1_000
-        ts_ms = time.time_ns() // 1_000_000 + ahead_ms
+        ts_ms = time.time_ns() // 1_000_000 + clock_ahead_ms
         send_clock_event(plan, bootstrap=kafka, topic=spec.source.topic, ts_ms=ts_ms, ledger_dir=ledgers)
     return final
 

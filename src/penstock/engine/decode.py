@@ -11,9 +11,11 @@ ERROR = "_error"
 
 
 def decode(spark: SparkSession, records: DataFrame, spec: PipelineSpec) -> DataFrame:
-    """Add the schema's columns and `_error`, which says what is wrong with a record and where."""
+    """Add the columns that the pipeline uses and `_error`, which says what is wrong and where."""
     name = _function_name(spec.name)
-    spark._jvm.penstock.kernel.Functions.decode(name, spec.source.ddl)  # type: ignore[union-attr]
+    used = set(spec.used_columns())
+    ddl = ", ".join(f"`{column.name}` {column.type}" for column in spec.source.columns if column.name in used)
+    spark._jvm.penstock.kernel.Functions.decode(name, ddl)  # type: ignore[union-attr]
     decoded = F.expr(f"penstock.decode.{name}(value)").alias("_decoded")
     return records.select("*", decoded).select("value", "partition", "offset", "timestamp", "_decoded.*")
 

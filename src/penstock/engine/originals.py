@@ -26,6 +26,7 @@ class Originals:
             "bootstrap.servers": bootstrap,
             "group.id": "penstock-originals",
             "enable.auto.commit": False,
+            "log_level": 0,
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",
         }

@@ -133,7 +133,8 @@ class BatchWriter:
         return max(live or [receipt.visible_at_ms for receipt in receipts])
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        # A sink must not be closed under a write; each write is bounded by its client's own time-outs.
+        self._pool.shutdown(wait=True, cancel_futures=True)
         for output in self._outputs:
             output.sink.close()
 

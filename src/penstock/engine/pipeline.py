@@ -19,11 +19,12 @@ from penstock.engine.outputs import BatchWriter, open_outputs
 from penstock.engine.plain import plain_sessions
 from penstock.engine.receipt import Receipt
 from penstock.engine.sessions import sessions
-from penstock.engine.source import answers, read_source
+from penstock.engine.source import read_source
 from penstock.errors import PenstockError, PipelineFailed, SinkError, SpecError
 from penstock.paths import DataDir
-from penstock.sinks.kafka import CONTROL_TOPIC, ensure_topics
-from penstock.spec import KafkaSink, PipelineSpec
+from penstock.sinks.clickhouse import clickhouse_answers
+from penstock.sinks.kafka import CONTROL_TOPIC, ensure_topics, kafka_answers
+from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec
 
 READY = "running"
 """What is said when records that come are taken in at once."""
@@ -71,10 +72,15 @@ class Pipeline:
             progressed, failure = self._run_once(stop)
             if failure is None:
                 return
-            attempts = 0 if progressed else attempts + 1
-            self._raise_if_hopeless(failure, attempts)
-            self._wait_for_kafka(failure, stop)
-            if not progressed:
+            # A PenstockError other than a plain SinkError says that going on would do harm.
+            if isinstance(failure, PenstockError) and type(failure) is not SinkError:
+                raise failure
+            if progressed:
+                attempts, self._adopt = 0, ()
+            if not self._waited_for_services(stop):
+                attempts += 1
+                self._give_up_after(attempts, failure)
+                self._say(f"batch failed, starting again: {_first_line(failure)}")
                 stop.wait(min(2.0**attempts, 8.0))
 
     def _run_once(self, stop: threading.Event) -> tuple[bool, Exception | None]:
@@ -121,26 +127,33 @@ class Pipeline:
         }
         return {CONTROL_TOPIC: 1, **topics}
 
-    def _raise_if_hopeless(self, failure: Exception, attempts: int) -> None:
-        # A PenstockError other than a plain SinkError says that going on would do harm.
-        if isinstance(failure, PenstockError) and type(failure) is not SinkError:
-            raise failure
+    def _give_up_after(self, attempts: int, failure: Exception) -> None:
         if attempts >= _ATTEMPTS_WITHOUT_PROGRESS:
             raise PipelineFailed(
                 f"{self._spec.name}: failed {attempts} times without progress: {_first_line(failure)}",
                 hint=f"The whole story is in {self._data.logs / f'spark-{self._spec.name}.log'}",
             ) from failure
 
-    def _wait_for_kafka(self, failure: Exception, stop: threading.Event) -> None:
-        if answers(self._endpoints.kafka):
-            self._say(f"batch failed, starting again: {_first_line(failure)}")
-            return
-        self._say(f"Kafka at {self._endpoints.kafka} is away; waiting for it")
+    def _waited_for_services(self, stop: threading.Event) -> bool:
+        """Wait until all services answer; False when they did at once: the failure has another cause."""
+        away = self._away()
+        if not away:
+            return False
+        self._say(f"{' and '.join(away)} away; waiting")
         since = time.monotonic()
-        while not stop.is_set() and not answers(self._endpoints.kafka):
+        while not stop.is_set() and self._away():
             stop.wait(0.5)
         if not stop.is_set():
-            self._say(f"Kafka is back after {time.monotonic() - since:.0f} s; going on from the checkpoint")
+            waited_s = time.monotonic() - since
+            self._say(f"{' and '.join(away)} back after {waited_s:.0f} s; going on from the checkpoint")
+        return True
+
+    def _away(self) -> list[str]:
+        away = [] if kafka_answers(self._endpoints.kafka) else [f"Kafka at {self._endpoints.kafka}"]
+        uses_clickhouse = any(isinstance(sink, ClickHouseSink) for sink in self._spec.sink)
+        if uses_clickhouse and not clickhouse_answers(self._endpoints.clickhouse):
+            away.append(f"ClickHouse at {self._endpoints.clickhouse}")
+        return away
 
 
 def build(spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: DataDir) -> DataFrame:

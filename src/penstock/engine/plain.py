@@ -25,11 +25,12 @@ def plain_sessions(spark: SparkSession, records: DataFrame, spec: PipelineSpec, 
         "partition", "offset", "timestamp", "_decoded.*"
     )
     # from_json gives null fields, not an error, for what is no JSON object at all.
-    events = events.withColumn(ERROR, F.col("_corrupt")).where(f"({reason(spec)}) IS NULL")
+    events = events.withColumn(ERROR, F.col("_corrupt"))
     for table in spec.enrich:
         rows = reference(spark, table, data)
         joined = F.col(f"`{table.on}`").cast("string") == F.col("_key")
         events = events.join(F.broadcast(rows), joined, "left").drop("_key")
+    events = events.where(f"({reason(spec)}) IS NULL")
     ts = F.timestamp_millis(F.col(f"`{spec.source.event_time}`"))
     gap_ms = spec.sessions.gap.ms
     grouped = (

@@ -61,12 +61,3 @@ def check_source(spec: PipelineSpec, bootstrap: str) -> None:
             f"topic {topic} has {len(found.partitions)} partitions, the spec says {spec.source.partitions}",
             hint=f"Set [source] partitions = {len(found.partitions)}, or recreate the topic.",
         )
-
-
-def answers(bootstrap: str) -> bool:
-    """Whether a Kafka broker answers at all."""
-    try:
-        AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=2.0)
-    except KafkaException:
-        return False
-    return True

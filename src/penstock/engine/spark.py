@@ -16,7 +16,6 @@ from penstock.spec import PipelineSpec
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 _SETTINGS = {
-    "spark.sql.catalog.penstock": "penstock.kernel.Functions",
     "spark.sql.session.timeZone": "UTC",
     # State on disk with changelogs: a commit writes what changed, not what there is.
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
@@ -35,8 +34,6 @@ _SETTINGS = {
     "spark.speculation": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.driver.maxResultSize": "1g",
 }
@@ -61,7 +58,7 @@ def open_spark(
     spec: PipelineSpec,
     data: DataDir,
     *,
-    kernel: Path,
+    kernel: Path | None,
     jars: Sequence[Path],
     java_home: Path,
     master: str = "local[*]",
@@ -72,18 +69,21 @@ def open_spark(
     config.write_text(_LOG4J.format(path=log))
     os.environ["JAVA_HOME"] = str(java_home)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings = {
+        **_SETTINGS,
+        "spark.jars": ",".join(map(str, [*jars, *([kernel] if kernel else [])])),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{config} -XX:+UseParallelGC",
+        "spark.sql.shuffle.partitions": str(spec.sessions.partitions),
+        "spark.local.dir": str(data / "spark"),
+    }
+    if kernel:
+        settings["spark.sql.catalog.penstock"] = "penstock.kernel.Functions"
+    if master.startswith("local"):
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     builder = SparkSession.builder.appName(f"penstock-{spec.name}").master(master)
-    for name, value in _SETTINGS.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
-    builder = (
-        builder.config("spark.jars", ",".join(str(jar) for jar in (kernel, *jars)))
-        .config(
-            "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{config} -XX:+UseParallelGC"
-        )
-        .config("spark.sql.shuffle.partitions", spec.sessions.partitions)
-        .config("spark.local.dir", str(data / "spark"))
-    )
     with _stderr_to(log):
         return builder.getOrCreate()
 

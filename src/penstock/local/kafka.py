@@ -203,7 +203,10 @@ class Kafka(Service):
             "share.coordinator.state.topic.num.partitions": 8,
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": 0,
-            "log.retention.hours": 168,
+            # What a demo sent a month ago is still there to be audited; `make clean` is how it goes.
+            "log.retention.ms": -1,
+            # A sink's position is a group's offset: by default it is forgotten after a week without a batch.
+            "offsets.retention.minutes": 10 * 365 * 24 * 60,
             "num.network.threads": 2,
             "num.io.threads": 4,
             # A killed broker is replaced as leader after this long; 9 s by default.

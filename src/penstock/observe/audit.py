@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import clickhouse_connect
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from penstock.observe.topic import read_topic
 from penstock.paths import DataDir
 from penstock.produce.ledger import Ledger, read_ledgers
 from penstock.produce.oracle import expected_sessions
+from penstock.sinks.clickhouse import connect
 from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec
 
 _ROW = pa.schema(
@@ -217,7 +217,7 @@ def _final_rows(spec: PipelineSpec, kafka: str, clickhouse: str) -> dict[str, pa
                 [{name: row[name] for name in _ROW.names} for row in rows], _ROW
             )
         elif isinstance(sink, ClickHouseSink):
-            client = clickhouse_connect.get_client(dsn=clickhouse, autogenerate_session_id=False)
+            client = connect(clickhouse)
             query = f"SELECT {', '.join(_ROW.names)} FROM {sink.table}"  # noqa: S608  (names of the spec)
             found["clickhouse"] = client.query_arrow(query, use_strings=True).cast(_ROW)
             client.close()

@@ -18,6 +18,7 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
             "bootstrap.servers": bootstrap,
             "group.id": "penstock-audit",
             "enable.auto.commit": False,
+            "log_level": 0,
             "isolation.level": "read_committed",
             # A transaction's marker takes an offset without being a record: only this tells the end.
             "enable.partition.eof": True,

@@ -65,7 +65,7 @@ class ClickHouseSink:
         self._adopt = adopt
         self._opened = False
         try:
-            self._client: Client = clickhouse_connect.get_client(dsn=address, autogenerate_session_id=False)
+            self._client: Client = connect(address)
         except ClickHouseError as error:
             raise SinkError(f"sink {name}: ClickHouse at {address} does not answer: {error}") from error
 
@@ -201,3 +201,22 @@ class ClickHouseSink:
 def _column_type(field: pa.Field) -> str:
     base = _TYPES[field.type]
     return f"Nullable({base})" if field.nullable else base
+
+
+def connect(address: str) -> Client:
+    """A client for "http://host:port" or "host:port"; one that hangs is given up on before a batch is."""
+    return clickhouse_connect.get_client(
+        dsn=address if "://" in address else f"http://{address}",
+        autogenerate_session_id=False,
+        connect_timeout=5,
+        send_receive_timeout=60,
+    )
+
+
+def clickhouse_answers(address: str) -> bool:
+    """Whether a ClickHouse server answers at all."""
+    try:
+        connect(address).close()
+    except ClickHouseError:
+        return False
+    return True

@@ -22,7 +22,11 @@ _SLOT = 0
 _TRANSACTION_TIMEOUT_MS = 120_000
 _CALL_TIMEOUT_S = 30.0
 
+QUIET: dict[str, str | int | bool] = {"log_level": 0}
+"""The client's own complaints go to the terminal; what matters of them comes as an exception."""
+
 _PRODUCER_SETTINGS: dict[str, str | int | bool] = {
+    **QUIET,
     "enable.idempotence": True,
     "acks": "all",
     "compression.type": "lz4",
@@ -94,6 +98,7 @@ class TransactionalKafkaSink:
                 "bootstrap.servers": bootstrap,
                 "group.id": f"penstock-{query}-{name}",
                 "enable.auto.commit": False,
+                **QUIET,
             }
         )
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"prepare-{name}")
@@ -235,11 +240,35 @@ def _sink_error(name: str, error: KafkaException) -> SinkError:
     return SinkError(f"sink {name}: {reason}")
 
 
+def kafka_answers(bootstrap: str) -> bool:
+    """Whether a Kafka broker answers at all."""
+    try:
+        AdminClient({"bootstrap.servers": bootstrap, **QUIET}).list_topics(timeout=2.0)
+    except KafkaException:
+        return False
+    return True
+
+
+def ensure_source_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create the topic a pipeline reads, stamped by the broker's clock: the one that bounds the future."""
+    _ensure(bootstrap, [NewTopic(topic, partitions, config={"message.timestamp.type": "LogAppendTime"})])
+
+
 def ensure_topics(bootstrap: str, topics: dict[str, int]) -> None:
     """Create the topics (name -> partitions) that are not there, with the cluster's own replication."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    there = admin.list_topics(timeout=_CALL_TIMEOUT_S).topics
-    missing = [NewTopic(name, partitions) for name, partitions in topics.items() if name not in there]
+    _ensure(bootstrap, [NewTopic(name, partitions) for name, partitions in topics.items()])
+
+
+def _ensure(bootstrap: str, wanted: list[NewTopic]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    try:
+        there = admin.list_topics(timeout=_CALL_TIMEOUT_S).topics
+    except KafkaException as error:
+        raise SinkError(
+            f"Kafka at {bootstrap} does not answer: {error.args[0].str()}",
+            hint="Start the embedded one with: penstock up; or name another in [services] kafka.",
+        ) from error
+    missing = [topic for topic in wanted if topic.topic not in there]
     if not missing:
         return
     for name, outcome in admin.create_topics(missing, operation_timeout=_CALL_TIMEOUT_S).items():

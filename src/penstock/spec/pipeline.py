@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -69,13 +67,6 @@ class PipelineSpec(Section):
             *(column for text in expressions if text is not None for column in columns_of(text)),
         }
         return [column.name for column in self.source.columns if column.name in used]
-
-    def fingerprint(self) -> str:
-        """A hash of what decides the results: not where services are, nor how events are cut into batches."""
-        decisive = self.model_dump(
-            mode="json", by_alias=True, exclude={"services": True, "trigger": True, "source": {"max_batch"}}
-        )
-        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def find_problems(given: Mapping[str, Any]) -> list[Problem]:
