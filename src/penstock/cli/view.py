@@ -101,3 +101,31 @@ def _count(number: int) -> Text:
 
 def _ms(milliseconds: float) -> Text:
     return Text(f"{milliseconds:,.0f} ms", style="bold")
+
+
+def _main() -> None:
+    """`python -m penstock.cli.view JOURNAL SECONDS [PICTURE.svg]`: a recorded run as it was at a moment."""
+    import re
+    import sys
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from penstock.observe.journal import JournalReader
+
+    journal, seconds, *picture = sys.argv[1:]
+    summary, start_ms = Summary(), None
+    for entry in JournalReader(Path(journal)).new():
+        start_ms = start_ms or entry.at_ms
+        if entry.at_ms - start_ms <= float(seconds) * 1000:
+            summary.feed(entry)
+    console = Console(record=bool(picture), width=100)
+    console.print(render(Moment("clickstream", float(seconds), None, summary, None, ())))
+    if picture:
+        svg = console.export_svg(title="penstock")
+        # A picture in a repository asks nobody for fonts.
+        Path(picture[0]).write_text(re.sub(r"@font-face {.*?}\s*", "", svg, flags=re.S))
+
+
+if __name__ == "__main__":
+    _main()
