@@ -244,7 +244,7 @@ class Demonstration:
                 **{name: sink.sessions for name, sink in outcome.sinks.items()},
             },
             "latency_ms": asdict(latency),
-            "latency_warm_ms": asdict(self._warm.percentiles()),
+            "latency_warm_ms": asdict(self._warm.percentiles()) if self._warm else None,
             "lag_end": self._summary.lag.total if self._summary.lag else None,
             "rate_in_eps": round(self._stats.achieved_eps, 1) if self._stats else 0.0,
             "seconds": round(elapsed_s, 1),
@@ -280,6 +280,8 @@ def _show(outcome: Audit, report: dict[str, Any]) -> None:
     for label, number, remark in rows:
         table.add_row(label, f"{number:,}", remark)
     for label, figures in (("latency", report["latency_ms"]), ("  once warm", report["latency_warm_ms"])):
+        if figures is None:
+            continue
         table.add_row(
             label,
             f"p50 {figures['p50']:,} ms",

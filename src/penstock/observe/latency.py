@@ -37,8 +37,11 @@ class Latency:
     def add(self, other: Latency) -> None:
         self._histogram.add(other._histogram)
 
+    def __bool__(self) -> bool:
+        return bool(self._histogram.get_total_count())
+
     def percentiles(self) -> Percentiles:
-        if not self._histogram.get_total_count():
+        if not self:
             return Percentiles(0, 0, 0)
         at = self._histogram.get_value_at_percentile
         return Percentiles(int(at(50)), int(at(99)), int(self._histogram.get_max_value()))
