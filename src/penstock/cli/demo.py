@@ -19,6 +19,7 @@ from penstock.cli.common import (
     write_json,
 )
 from penstock.cli.services import BrokersOption
+from penstock.errors import SpecError
 from penstock.paths import DataDir, default_data_dir
 
 _DEMO_SETTINGS = ("sessions.gap=10 seconds", "sessions.lateness=20 seconds")
@@ -47,15 +48,17 @@ def demo(
       penstock demo
       penstock demo --rate 20k/s --seconds 90 --json out.json
     """
+    stop = threading.Event()
+    stop_on_signal(stop)
     from penstock.cli.demonstration import Demonstration
     from penstock.local.services import Services
     from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
 
-    stop = threading.Event()
-    stop_on_signal(stop)
     with readable_errors():
         overrides = [*_DEMO_SETTINGS, *(settings or [])]
         spec = load_spec(name, overrides)
+        if spec.engine != "kernel":
+            raise SpecError(name, [f'engine = "{spec.engine}": the audit needs rows that only kernel makes'])
         # Beside what `penstock run` keeps by default: the same pipeline runs there with another gap.
         where = DataDir.at(data or default_data_dir() / "demo")
         say(f"Sessions of this demo end after {spec.sessions.gap} without a click, not after 30 minutes,")

@@ -52,12 +52,12 @@ def produce_command(
 
     Example: penstock produce clickstream --rate 20k/s --seconds 60
     """
-    from penstock.cli.producing import parse_rate, plan_for, produce_clicks
-
     stop = threading.Event()
     stop_on_signal(stop)
     if with_parent:
         stop_with_parent(stop)
+    from penstock.cli.producing import parse_rate, plan_for, produce_clicks
+
     with readable_errors():
         described = load_spec(spec, settings)
         target = parse_rate(rate)

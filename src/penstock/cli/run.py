@@ -49,12 +49,12 @@ def run(
       penstock run clickstream
       penstock run my.toml --set 'sessions.gap=10 minutes' --seconds 60 --json out.json
     """
-    from penstock.cli.running import report, run_pipeline
-
     stop = threading.Event()
     stop_on_signal(stop)
     if with_parent:
         stop_with_parent(stop)
+    from penstock.cli.running import report, run_pipeline
+
     with readable_errors():
         described = load_spec(spec, settings)
         where = DataDir.at(data)
