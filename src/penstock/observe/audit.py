@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,13 +68,12 @@ def audit(spec: PipelineSpec, data: DataDir, kafka: str, clickhouse: str) -> Aud
         )
     receipts = read_receipts(data.runs / spec.name / "journal.jsonl")
     late = _late_events(spec, kafka)
-    stored = _stored(ledgers, spec, kafka)
+    stored, sent = _stored(ledgers, spec, kafka)
     accepted = stored.filter(pc.equal(stored["fate"].cast(pa.string()), "ok"))
     clock_ms = (pc.max(accepted["ts_ms"]).as_py() or 0) - spec.sessions.out_of_order.ms
     expected = expected_sessions(_without(accepted, late), spec.sessions.gap.ms, clock_ms)
     sinks = {name: compare(expected, rows) for name, rows in _final_rows(spec, kafka, clickhouse).items()}
 
-    sent = stored.num_rows
     decoded, rejected = sum(r.decoded for r in receipts), sum(r.rejected for r in receipts)
     too_early = _called_late_too_early(accepted, late, spec, clock_ms)
     missing = sent - decoded - rejected
@@ -130,32 +130,46 @@ def _offset_problems(receipts: list[Receipt]) -> list[str]:
     return problems
 
 
-def _stored(ledgers: list[Ledger], spec: PipelineSpec, kafka: str) -> pa.Table:
-    """The records of all ledgers that are in the topic, each with its producer."""
+def _stored(ledgers: list[Ledger], spec: PipelineSpec, kafka: str) -> tuple[pa.Table, int]:
+    """The records of all ledgers known to be in the topic, each with its producer; and how many are there.
+
+    Of the records that a killed producer left uncertain, the good ones are looked up by their name. A flawed
+    one may have none: as many of those count as sent as the topic holds beyond the others.
+    """
+    found, in_topic = Counter[Identity](), 0
     uncertain = {ledger.producer for ledger in ledgers if ledger.uncertain}
-    found = _identities_in_topic(kafka, spec.source.topic, uncertain) if uncertain else {}
-    parts = []
+    if uncertain:
+        found, in_topic = _identities_in_topic(kafka, spec.source.topic, uncertain)
+    parts, nameless = [], 0
     for ledger in ledgers:
-        records = ledger.records.append_column(
-            "producer", pa.array([ledger.producer] * ledger.records.num_rows)
-        )
+        producer = pa.array([ledger.producer] * ledger.records.num_rows)
+        records = ledger.records.append_column("producer", producer)
         status = records["status"].cast(pa.string())
-        keep = pc.equal(status, "acknowledged")
-        if ledger.uncertain:
-            # A flawed record cannot be recognised in the topic; it counts as stored when its neighbours are.
-            stored = [found.get((ledger.producer, seq), 0) > 0 for seq in records["seq"].to_pylist()]
-            keep = pc.or_(keep, pc.and_(pc.equal(status, "uncertain"), pa.array(stored)))
-        parts.append(records.filter(keep))
-    return pa.concat_tables(parts).unify_dictionaries()
+        acknowledged = records.filter(pc.equal(status, "acknowledged"))
+        doubtful = records.filter(pc.equal(status, "uncertain"))
+        good = pc.equal(doubtful["fate"].cast(pa.string()), "ok")
+        nameless += doubtful.num_rows - _sum(good)
+        # A repeated event is in the topic once for each of its copies.
+        seen = acknowledged["seq"].filter(pc.is_in(acknowledged["seq"], doubtful["seq"].combine_chunks()))
+        found.subtract((ledger.producer, seq) for seq in seen.to_pylist())
+        there = []
+        for seq in doubtful["seq"].to_pylist():
+            there.append(found[ledger.producer, seq] > 0)
+            found[ledger.producer, seq] -= 1
+        parts += [acknowledged, doubtful.filter(pc.and_(good, pa.array(there, pa.bool_())))]
+    stored = pa.concat_tables(parts).unify_dictionaries()
+    return stored, min(max(in_topic, stored.num_rows), stored.num_rows + nameless)
 
 
-def _identities_in_topic(kafka: str, topic: str, producers: set[str]) -> dict[Identity, int]:
-    found: dict[Identity, int] = {}
+def _identities_in_topic(kafka: str, topic: str, producers: set[str]) -> tuple[Counter[Identity], int]:
+    found: Counter[Identity] = Counter()
+    total = 0
     for message in read_topic(kafka, topic):
+        total += 1
         identity = _identity(message.value())
         if identity is not None and identity[0] in producers:
-            found[identity] = found.get(identity, 0) + 1
-    return found
+            found[identity] += 1
+    return found, total
 
 
 def _identity(value: bytes | None) -> Identity | None:
@@ -202,7 +216,7 @@ def _called_late_too_early(
     """Late events that were inside the allowed lateness even at the end of all."""
     called = events.filter(_late_mask(events, late))
     allowed_ms = spec.sessions.gap.ms + spec.sessions.lateness.ms
-    return int(pc.sum(pc.greater(pc.add(called["ts_ms"], allowed_ms), clock_ms)).as_py() or 0)
+    return _sum(pc.greater(pc.add(called["ts_ms"], allowed_ms), clock_ms))
 
 
 def _final_rows(spec: PipelineSpec, kafka: str, clickhouse: str) -> dict[str, pa.Table]:
@@ -222,6 +236,10 @@ def _final_rows(spec: PipelineSpec, kafka: str, clickhouse: str) -> dict[str, pa
             found["clickhouse"] = client.query_arrow(query, use_strings=True).cast(_ROW)
             client.close()
     return found
+
+
+def _sum(values: pa.ChunkedArray) -> int:
+    return int(pc.sum(values).as_py() or 0)
 
 
 def _difference(what: str, found: int, expected: int) -> list[str]:
