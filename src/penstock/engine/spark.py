@@ -43,7 +43,7 @@ _JVM_OPTIONS = (
     "-XX:+UseParallelGC",
     # A minute into a run on 2 cores the optimising compiler still took more CPU than the tasks, and the
     # kernel stood in its queue behind Spark's planner. So: the hot loops early, the rest late. In the first
-    # minute at 20,000 events/s: 44, 45, 35 batches; 36, 39, 24 without, in turns.
+    # minute at 20,000 events/s: 44, 45, 35 batches; 36, 39, 24 without (three pairs of runs).
     "-XX:CompileCommand=quiet",
     "-XX:CompileCommand=CompileThresholdScaling,penstock.kernel.*::*,0.05",
     f"-XX:CompileCommand=CompileThresholdScaling,{_GENERATED}*::*,0.1",
