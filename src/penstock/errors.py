@@ -30,6 +30,12 @@ class PenstockError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
+def first_line(error: Exception) -> str:
+    """What an error of somebody else's says before it goes into details, for a line of our own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
+
+
 class SpecError(PenstockError):
     """The description of a pipeline is wrong. `problems` holds one readable line each."""
 

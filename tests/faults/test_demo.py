@@ -140,7 +140,13 @@ def after_some_batches(seed: int) -> tuple[int, float]:
 @pytest.mark.parametrize("seed", range(ROUNDS))
 @pytest.mark.parametrize(
     "victim",
-    ["penstock.cli run", "penstock.cli produce", "kafka.Kafka", "penstock.local.clickhouse_server"],
+    [
+        "penstock.cli run",
+        "deploy.SparkSubmit",
+        "penstock.cli produce",
+        "kafka.Kafka",
+        "penstock.local.clickhouse_server",
+    ],
 )
 def test_killing_a_part_in_the_middle_loses_and_doubles_nothing(demo: Demo, victim: str, seed: int) -> None:
     batches, wait_s = after_some_batches(seed)

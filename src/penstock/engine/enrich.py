@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.errors import SpecError
+from penstock.errors import SpecError, first_line
 from penstock.paths import DataDir
 from penstock.spec import Enrich, PipelineSpec
 
@@ -47,12 +47,8 @@ def reference(spark: SparkSession, table: Enrich, data: DataDir) -> DataFrame:
     )
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
-
-
 def _register(spark: SparkSession, table: Enrich, rows: DataFrame) -> None:
     try:
         spark._jvm.penstock.kernel.Functions.lookup(table.name, rows._jdf)  # type: ignore[union-attr]
     except IllegalArgumentException as error:
-        raise SpecError(f"enrich {table.name}", [f'path = "{table.path}": {_first_line(error)}']) from error
+        raise SpecError(f"enrich {table.name}", [f'path = "{table.path}": {first_line(error)}']) from error

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from confluent_kafka import Consumer, TopicPartition
 
 from penstock.errors import SinkError
+from penstock.sinks.kafka import QUIET
 
 _IDLE_TIMEOUT_S = 15.0
 Origin = tuple[int, int]
@@ -26,7 +27,7 @@ class Originals:
             "bootstrap.servers": bootstrap,
             "group.id": "penstock-originals",
             "enable.auto.commit": False,
-            "log_level": 0,
+            **QUIET,
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",
         }

@@ -20,7 +20,7 @@ from penstock.engine.plain import plain_sessions
 from penstock.engine.receipt import Receipt
 from penstock.engine.sessions import sessions
 from penstock.engine.source import read_source
-from penstock.errors import PenstockError, PipelineFailed, SinkError, SpecError
+from penstock.errors import PenstockError, PipelineFailed, SinkError, SpecError, first_line
 from penstock.paths import DataDir
 from penstock.sinks.clickhouse import clickhouse_answers
 from penstock.sinks.kafka import CONTROL_TOPIC, ensure_topics, kafka_answers
@@ -80,7 +80,7 @@ class Pipeline:
             if not self._waited_for_services(stop):
                 attempts += 1
                 self._give_up_after(attempts, failure)
-                self._say(f"batch failed, starting again: {_first_line(failure)}")
+                self._say(f"batch failed, starting again: {first_line(failure)}")
                 stop.wait(min(2.0**attempts, 8.0))
 
     def _run_once(self, stop: threading.Event) -> tuple[bool, Exception | None]:
@@ -130,7 +130,7 @@ class Pipeline:
     def _give_up_after(self, attempts: int, failure: Exception) -> None:
         if attempts >= _ATTEMPTS_WITHOUT_PROGRESS:
             raise PipelineFailed(
-                f"{self._spec.name}: failed {attempts} times without progress: {_first_line(failure)}",
+                f"{self._spec.name}: failed {attempts} times without progress: {first_line(failure)}",
                 hint=f"The whole story is in {self._data.logs / f'spark-{self._spec.name}.log'}",
             ) from failure
 
@@ -164,9 +164,4 @@ def build(spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: Dat
         events = enrich(spark, decode(spark, records, spec), spec, data)
         return sessions(spark, events, spec)
     except AnalysisException as error:
-        raise SpecError(spec.name, [_first_line(error)]) from error
-
-
-def _first_line(failure: Exception) -> str:
-    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(failure).__name__
+        raise SpecError(spec.name, [first_line(error)]) from error

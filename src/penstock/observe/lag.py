@@ -5,6 +5,8 @@ from __future__ import annotations
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from penstock.sinks.kafka import QUIET
+
 _ANSWER_TIMEOUT_S = 3.0
 
 
@@ -21,7 +23,7 @@ class TopicEnds:
         """End offsets by partition; None while the broker does not answer."""
         # A client that asked while its broker died may never be answered: the next question gets a new one.
         admin, self._admin = (
-            self._admin or AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0}),
+            self._admin or AdminClient({"bootstrap.servers": self._bootstrap, **QUIET}),
             None,
         )
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.errors import ServiceError
+from penstock.sinks.kafka import QUIET
 
 _IDLE_TIMEOUT_S = 20.0
 
@@ -18,7 +19,7 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
             "bootstrap.servers": bootstrap,
             "group.id": "penstock-audit",
             "enable.auto.commit": False,
-            "log_level": 0,
+            **QUIET,
             "isolation.level": "read_committed",
             # A transaction's marker takes an offset without being a record: only this tells the end.
             "enable.partition.eof": True,
