@@ -7,6 +7,7 @@
     ├── SourceError          the topic is not what the spec says
     ├── PipelineFailed       the query failed and starting it again did not help
     ├── CheckpointInUse      another process runs on the same checkpoint
+    ├── StateMismatch        a checkpoint's state does not fit the spec
     └── SinkError            a sink cannot take a batch
         ├── Fenced           a newer writer has taken over this sink
         ├── PositionLost     the sink no longer knows which batch it holds
@@ -63,6 +64,10 @@ class PipelineFailed(PenstockError):
 
 class CheckpointInUse(PenstockError):
     """Another process runs on the same checkpoint."""
+
+
+class StateMismatch(PenstockError):
+    """A checkpoint's state does not fit the spec; nothing has been written."""
 
 
 class SinkError(PenstockError):

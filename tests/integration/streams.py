@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.engine.pipeline import build
+from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.pipeline import build, tiers
 from penstock.engine.rows import in_order
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
@@ -28,6 +29,7 @@ RECORD = pa.schema(
         ("partition", pa.int32()),
         ("offset", pa.int64()),
         ("timestamp", pa.timestamp("us", "UTC")),
+        ("clock_ms", pa.int64()),
     ]
 )
 
@@ -67,20 +69,28 @@ class Stream:
         for batch in batches:
             self._write(source, batch)
         records = (
-            self.spark.readStream.schema("value binary, partition int, offset long, timestamp timestamp")
+            self.spark.readStream.schema(
+                "value binary, partition int, offset long, timestamp timestamp, clock_ms long"
+            )
             .option("maxFilesPerTrigger", 1)
             .parquet(str(source))
         )
         before = len(self.batches)
-        query = (
-            build(self.spark, records, self.spec, self.data)
-            .writeStream.foreachBatch(self._collect)
-            .outputMode("append")
-            .option("checkpointLocation", str(self.data.checkpoints / self.spec.name))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+        checkpoint = Checkpoint(self.data.checkpoints / self.spec.name, self.spec.source.topic)
+        try:
+            rows, _ = build(
+                self.spark, records, self.spec, self.data, next(tiers(self.spec)), checkpoint, say=print
+            )
+            query = (
+                rows.writeStream.foreachBatch(self._collect)
+                .outputMode("append")
+                .option("checkpointLocation", str(checkpoint.path))
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+        finally:
+            checkpoint.close()
         return self.batches[before:]
 
     def _collect(self, frame: DataFrame, _batch: int) -> None:

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from penstock.engine.checkpoint import Checkpoint
-from penstock.engine.pipeline import Endpoints, Pipeline
+from penstock.engine.outputs import Endpoints
+from penstock.engine.pipeline import Pipeline
 from penstock.engine.receipt import Receipt
 from penstock.engine.source import check_source
 from penstock.errors import PositionLost, SourceError, SpecError
@@ -90,10 +90,8 @@ class Rig:
                 if time.monotonic() - last[0] > QUIET_S:
                     stop.set()
 
-        checkpoint = Checkpoint(self.data.checkpoints / self.spec.name, self.spec)
-        endpoints = Endpoints(self.addresses.kafka, self.addresses.clickhouse)
         pipeline = Pipeline(
-            self.spec, self.data, endpoints, self.spark, checkpoint, on_receipt=keep, say=print, adopt=adopt
+            self.spec, self.data, self.endpoints, self.spark, on_receipt=keep, say=print, adopt=adopt
         )
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -102,9 +100,13 @@ class Rig:
         finally:
             stop.set()
             watcher.join()
-            checkpoint.close()
+            pipeline.close()
             journal.close()
         return self.receipts[before:]
+
+    @property
+    def endpoints(self) -> Endpoints:
+        return Endpoints(self.addresses.kafka, self.addresses.clickhouse, self.addresses.postgres)
 
     def audit(self) -> Audit:
         return audit(self.spec, self.data, self.addresses.kafka, self.addresses.clickhouse)
@@ -210,7 +212,6 @@ def test_a_topic_that_is_missing_or_has_other_partitions_is_named(new_rig: NewRi
 def test_reference_data_that_is_missing_doubled_or_lacks_a_column_is_a_spec_error(new_rig: NewRig) -> None:
     rig = new_rig()
     users = rig.data.reference / "users.parquet"
-    endpoints = Endpoints(rig.addresses.kafka, rig.addresses.clickhouse)
     for table, problem in (
         (
             pa.table({"user_id": ["u1", "u1"], "segment": ["a", "b"], "country": ["x", "y"]}),
@@ -222,7 +223,5 @@ def test_reference_data_that_is_missing_doubled_or_lacks_a_column_is_a_spec_erro
         users.unlink(missing_ok=True)
         if table is not None:
             pq.write_table(table, users)
-        checkpoint = Checkpoint(rig.data.checkpoints / "other", rig.spec)
         with pytest.raises(SpecError, match=problem):
-            Pipeline(rig.spec, rig.data, endpoints, rig.spark, checkpoint, on_receipt=print, say=print)
-        checkpoint.close()
+            Pipeline(rig.spec, rig.data, rig.endpoints, rig.spark, on_receipt=print, say=print)

@@ -61,7 +61,8 @@ def demo(
             raise SpecError(name, [f'engine = "{spec.engine}": the audit needs rows that only kernel makes'])
         # Beside what `penstock run` keeps by default: the same pipeline runs there with another gap.
         where = DataDir.at(data or default_data_dir() / "demo")
-        say(f"Sessions of this demo end after {spec.sessions.gap} without a click, not after 30 minutes,")
+        gap = spec.sessions.gap if spec.sessions else None
+        say(f"Sessions of this demo end after {gap} without a click, not after 30 minutes,")
         say(f"so that they can be seen to end; data and logs are in {where.root}")
         ensure_java(say)
         ensure_jars("kafka", say)

@@ -20,7 +20,7 @@ from penstock.produce.ledger import next_producer_id
 from penstock.produce.producer import ProduceStats, produce, send_clock_event
 from penstock.produce.reference import write_reference
 from penstock.sinks.kafka import ensure_source_topic
-from penstock.spec import PipelineSpec, Rate
+from penstock.spec import PipelineSpec, Rate, Sessions
 
 
 def parse_rate(text: str) -> Rate:
@@ -37,11 +37,17 @@ def plan_for(spec: PipelineSpec, seed: int) -> ClickstreamPlan:
         raise SpecError(
             spec.name, [f'source.schema: "{name}" is not a field of the generated clicks' for name in unknown]
         )
-    sessions = spec.sessions
+    sessions = sessions_of(spec)
     allowed_ms = sessions.gap.ms + sessions.lateness.ms + sessions.out_of_order.ms
     return ClickstreamPlan(
         seed=seed, delayed_max_ms=max(4_000, sessions.lateness.ms), late_min_ms=2 * allowed_ms
     )
+
+
+def sessions_of(spec: PipelineSpec) -> Sessions:
+    if spec.sessions is None:
+        raise SpecError(spec.name, ["has no [sessions]"])
+    return spec.sessions
 
 
 def produce_clicks(
@@ -54,7 +60,8 @@ def produce_clicks(
     close_sessions: bool,
     stats: Path | None,
 ) -> ProduceStats:
-    clock_ahead_ms = spec.sessions.gap.ms + spec.sessions.out_of_order.ms + 1_000
+    sessions = sessions_of(spec)
+    clock_ahead_ms = sessions.gap.ms + sessions.out_of_order.ms + 1_000
     if close_sessions and clock_ahead_ms > spec.cleanse.future.ms:
         raise SpecError(
             "--close-sessions",

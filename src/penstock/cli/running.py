@@ -18,8 +18,9 @@ from penstock.cli.common import (
     say,
 )
 from penstock.cli.view import Moment, plain_line, render
-from penstock.engine.checkpoint import Checkpoint
-from penstock.engine.pipeline import READY, Endpoints, Pipeline
+from penstock.engine.checkpoint import last_offsets
+from penstock.engine.outputs import Endpoints
+from penstock.engine.pipeline import READY, Pipeline
 from penstock.engine.source import check_source
 from penstock.engine.spark import open_spark
 from penstock.errors import PenstockError
@@ -47,9 +48,9 @@ def run_pipeline(
     if create_topics:
         ensure_source_topic(addresses.kafka, spec.source.topic, spec.source.partitions)
     check_source(spec, addresses.kafka)
-    checkpoint = Checkpoint(data.checkpoints / spec.name, spec)
+    done = last_offsets(data.checkpoints / spec.name, spec.source.topic)
     ends = TopicEnds(addresses.kafka, spec.source.topic, spec.source.partitions)
-    with Recorder(journal_path(data, spec), ends, checkpoint.last_offsets()) as recorder:
+    with Recorder(journal_path(data, spec), ends, done) as recorder:
 
         def tell(text: str) -> None:
             recorder.note(text)
@@ -65,9 +66,8 @@ def run_pipeline(
         pipeline = Pipeline(
             spec,
             data,
-            Endpoints(addresses.kafka, addresses.clickhouse),
+            Endpoints(addresses.kafka, addresses.clickhouse, addresses.postgres),
             spark,
-            checkpoint,
             on_receipt=recorder.receipt,
             say=tell,
             adopt=adopt,
@@ -86,7 +86,7 @@ def run_pipeline(
     if worker.is_alive():
         os._exit(1)
     spark.stop()
-    checkpoint.close()
+    pipeline.close()
     return recorder
 
 

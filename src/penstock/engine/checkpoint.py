@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from penstock.errors import CheckpointInUse, PenstockError
-from penstock.spec import PipelineSpec
+from penstock.engine.layout import StateLayout
+from penstock.errors import CheckpointInUse
 
 Offsets = dict[int, int]
 
@@ -16,19 +18,37 @@ Offsets = dict[int, int]
 class Checkpoint:
     """A checkpoint directory, held by a lock while this object is open."""
 
-    def __init__(self, path: Path, spec: PipelineSpec) -> None:
+    def __init__(self, path: Path, topic: str) -> None:
         self.path = path
-        self._topic = spec.source.topic
+        self._topic = topic
         path.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path / ".lock")
-        try:
-            _check_same_state(path / "state-layout.json", spec)
-        except PenstockError:
-            self.close()
-            raise
 
     def close(self) -> None:
         self._lock.close()
+
+    def fit(self, wanted: StateLayout, say: Callable[[str], None]) -> tuple[StateLayout, list[str]]:
+        """The layout to run with and the sinks that are new to it; raises where state does not fit.
+
+        Nothing is written before it is known to fit, and then only what it was fitted to.
+        """
+        file = self.path / "state-layout.json"
+        have = StateLayout.read(file)
+        if have is None:
+            wanted.write(file)
+            return wanted, []
+        layout, news = have.changed_to(wanted)
+        for text in news:
+            say(text)
+        layout.write(file)
+        return layout, have.new_sinks(wanted)
+
+    def sinks_began(self, names: Sequence[str]) -> None:
+        """Remember that these sinks have had a batch: from now on each must know its position."""
+        file = self.path / "state-layout.json"
+        layout = StateLayout.read(file)
+        if layout is not None and set(names) != set(layout.sinks):
+            replace(layout, sinks=sorted(names)).write(file)
 
     def offsets(self, batch: int) -> dict[int, tuple[int, int]]:
         """Where each partition's share of a batch starts and ends (exclusive).
@@ -42,14 +62,32 @@ class Checkpoint:
         return {partition: (starts.get(partition, 0), end) for partition, end in sorted(ends.items())}
 
     def _read(self, path: Path) -> Offsets:
-        # The last line holds the offsets by topic; a version and the batch's metadata stand before it.
-        by_topic = json.loads(path.read_text().splitlines()[-1])
-        return {int(partition): int(offset) for partition, offset in by_topic[self._topic].items()}
+        return _offsets(path, self._topic)
 
-    def last_offsets(self) -> Offsets:
-        """The end of the newest batch that was planned; empty before the first."""
-        batches = [int(path.name) for path in (self.path / "offsets").glob("[0-9]*")]
-        return self._read(self.path / "offsets" / str(max(batches))) if batches else {}
+    def watermark_ms(self) -> int:
+        """Where the clock stands after the newest batch; 0 before the first."""
+        newest = _newest(self.path / "commits")
+        if newest is None:
+            return 0
+        said: dict[str, Any] = json.loads(newest.read_text().splitlines()[-1])
+        return int(said.get("nextBatchWatermarkMs", 0))
+
+
+def last_offsets(path: Path, topic: str) -> Offsets:
+    """The end of the newest batch that was planned on a checkpoint; empty before the first."""
+    newest = _newest(path / "offsets")
+    return _offsets(newest, topic) if newest else {}
+
+
+def _offsets(path: Path, topic: str) -> Offsets:
+    # The last line holds the offsets by topic; a version and the batch's metadata stand before it.
+    by_topic = json.loads(path.read_text().splitlines()[-1])
+    return {int(partition): int(offset) for partition, offset in by_topic.get(topic, {}).items()}
+
+
+def _newest(directory: Path) -> Path | None:
+    batches = [path for path in directory.glob("[0-9]*") if path.name.isdecimal()]
+    return max(batches, key=lambda path: int(path.name), default=None)
 
 
 def _lock(path: Path) -> IO[str]:
@@ -63,41 +101,3 @@ def _lock(path: Path) -> IO[str]:
             hint="Stop it first; two writers on one checkpoint would write everything twice.",
         ) from None
     return lock
-
-
-def _check_same_state(path: Path, spec: PipelineSpec) -> None:
-    """State was written for one schema, key, list of measures and number of partitions, and fits no other."""
-    wanted: dict[str, Any] = {
-        "engine": spec.engine,
-        "topic": spec.source.topic,
-        "schema": spec.source.ddl,
-        "key": spec.sessions.key,
-        "partitions": spec.sessions.partitions,
-        "measures": {measure.name: measure.text for measure in spec.sessions.measures},
-    }
-    if not path.exists():
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(wanted))
-        fresh.replace(path)
-        return
-    have, now = _parts(json.loads(path.read_text())), _parts(wanted)
-    changed = [
-        f"{name} was {have.get(name)!r}, is {now.get(name)!r}"
-        for name in have | now
-        if have.get(name) != now.get(name)
-    ]
-    if changed:
-        raise PenstockError(
-            f"the state in {path.parent} does not fit the spec: " + "; ".join(changed),
-            hint="Undo the change, or give the pipeline a new name to start it with a state of its own.",
-        )
-
-
-def _parts(layout: dict[str, Any]) -> dict[str, object]:
-    """One entry for each thing that must stay. State holds measures by their place, so their order is one."""
-    measures = layout["measures"]
-    return {
-        **layout,
-        "measures": ", ".join(measures),
-        **{f"measure {name}": measures[name] for name in measures},
-    }

@@ -26,7 +26,7 @@ def enrich(spark: SparkSession, events: DataFrame, spec: PipelineSpec, data: Dat
 
 def reference(spark: SparkSession, table: Enrich, data: DataDir) -> DataFrame:
     """The key, as text, and the columns taken of a reference table."""
-    path = data.root / Path(table.path)
+    path = data.root / Path(table.path or "")
     where = f"enrich {table.name}"
     if not path.exists():
         raise SpecError(where, [f'path = "{table.path}": no such file ({path})'])

@@ -8,50 +8,65 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+import penstock.spec as spec_
 from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.originals import Originals
 from penstock.engine.receipt import Receipt, SinkReceipt
 from penstock.engine.rows import for_sink, in_order, latency_counts, tally, with_originals
 from penstock.sinks.clickhouse import ClickHouseSink
 from penstock.sinks.encode import dead_letters, json_rows
-from penstock.sinks.kafka import KeyedKafkaSink, TransactionalKafkaSink
+from penstock.sinks.kafka import Encoder, KeyedKafkaSink, TransactionalKafkaSink
 from penstock.sinks.protocol import Batch, Sink
-from penstock.spec import KafkaSink, PipelineSpec
+from penstock.spec import PipelineSpec
+
+_WITHOUT_BYTES = {"late", "duplicate"}
+"""Set aside behind the shuffle, where their bytes are no longer."""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where the services of a pipeline are."""
+
+    kafka: str
+    clickhouse: str
+    postgres: str
 
 
 @dataclass(frozen=True)
 class Output:
-    """A sink and the kinds of rows that it takes."""
+    """A sink of the spec, and what writes it."""
 
-    rows: tuple[str, ...]
+    described: spec_.Sink
     sink: Sink
 
 
-def open_outputs(spec: PipelineSpec, kafka: str, clickhouse: str, adopt: Sequence[str]) -> list[Output]:
-    """A fresh writer for every sink of the spec; opening one fences its predecessors."""
-    outputs = []
-    for described in spec.sink:
-        exactly_once = described.guarantee == "exactly_once"
-        name, rows = described.name, tuple(described.rows)
-        sink: Sink
-        if isinstance(described, KafkaSink):
-            aside = "rejected" in rows or "late" in rows
-            encode = dead_letters(spec.source.topic) if aside else json_rows(spec.sessions.key)
-            if exactly_once:
-                sink = TransactionalKafkaSink(
-                    name, kafka, described.topic, spec.name, encode, adopt=name in adopt
-                )
-            else:
-                sink = KeyedKafkaSink(name, kafka, described.topic, encode)
-        else:
-            keep = "all" if exactly_once else "newest"
-            sink = ClickHouseSink(
-                name, clickhouse, described.table, spec.name, keep=keep, adopt=name in adopt
-            )
-        outputs.append(Output(rows, sink))
-    return outputs
+def open_outputs(
+    spec: PipelineSpec, query: str, sinks: Sequence[spec_.Sink], at: Endpoints, adopt: Sequence[str]
+) -> list[Output]:
+    """A fresh writer for every sink; opening one fences its predecessors."""
+    return [Output(sink, _open(spec, query, sink, at, adopt=sink.name in adopt)) for sink in sinks]
+
+
+def _open(spec: PipelineSpec, query: str, sink: spec_.Sink, at: Endpoints, *, adopt: bool) -> Sink:
+    exactly_once = sink.guarantee == "exactly_once"
+    if isinstance(sink, spec_.KafkaSink):
+        encode = _encoder(spec, sink)
+        if exactly_once:
+            return TransactionalKafkaSink(sink.name, at.kafka, sink.topic, query, encode, adopt=adopt)
+        return KeyedKafkaSink(sink.name, at.kafka, sink.topic, encode)
+    keep = "all" if exactly_once else "newest"
+    return ClickHouseSink(sink.name, at.clickhouse, sink.table, query, keep=keep, adopt=adopt)
+
+
+def _encoder(spec: PipelineSpec, sink: spec_.KafkaSink) -> Encoder:
+    if "events" in sink.rows:
+        return json_rows(str(sink.key))
+    if {"rejected", "late", "duplicate"} & set(sink.rows):
+        return dead_letters(spec.source.topic)
+    return json_rows(spec.grouping.key if spec.grouping else spec.source.key)
 
 
 class BatchWriter:
@@ -60,12 +75,14 @@ class BatchWriter:
     def __init__(
         self,
         spec: PipelineSpec,
+        query: str,
         checkpoint: Checkpoint,
         outputs: Sequence[Output],
         originals: Originals,
         on_receipt: Callable[[Receipt], None],
     ) -> None:
         self._spec = spec
+        self._query = query
         self._checkpoint = checkpoint
         self._outputs = outputs
         self._originals = originals
@@ -74,6 +91,8 @@ class BatchWriter:
         self.failure: Exception | None = None
         """The first error of a batch, as raised: Spark passes only its text on."""
         self.batches = 0
+        self.records = 0
+        """Read from the source's topic so far."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
@@ -87,33 +106,36 @@ class BatchWriter:
         started_at_ms, start = _wall_ms(), time.perf_counter()
         rows = in_order(frame.toArrow())
         compute_ms = _since_ms(start)
-        rows = self._with_late_bytes(rows)
+        rows = self._with_bytes(rows)
         receipts = list(self._pool.map(lambda output: self._to_sink(output, rows, batch), self._outputs))
-        self._on_receipt(
-            Receipt(
-                query=self._spec.name,
-                batch=batch,
-                offsets=self._checkpoint.offsets(batch),
-                sinks=tuple(receipts),
-                started_at_ms=started_at_ms,
-                compute_ms=compute_ms,
-                total_ms=_since_ms(start),
-                latency_ms=latency_counts(rows, self._visible_at_ms(receipts)),
-                **tally(rows),
-            )
+        receipt = Receipt(
+            query=self._query,
+            batch=batch,
+            offsets=self._checkpoint.offsets(batch),
+            sinks=tuple(receipts),
+            started_at_ms=started_at_ms,
+            compute_ms=compute_ms,
+            total_ms=_since_ms(start),
+            latency_ms=latency_counts(rows, self._visible_at_ms(receipts)),
+            **tally(rows),
         )
+        self.records += receipt.records
+        if self.batches == 0:
+            self._checkpoint.sinks_began([output.described.name for output in self._outputs])
+        self._on_receipt(receipt)
 
-    def _with_late_bytes(self, rows: pa.Table) -> pa.Table:
-        if not any("late" in output.rows for output in self._outputs):
+    def _with_bytes(self, rows: pa.Table) -> pa.Table:
+        wanted = {kind for output in self._outputs for kind in output.described.rows} & _WITHOUT_BYTES
+        if not wanted:
             return rows
-        late = rows.filter(pa.compute.equal(rows.column("kind"), "late")).select(["partition", "offset"])
-        origins = zip(late.column("partition").to_pylist(), late.column("offset").to_pylist(), strict=True)
+        aside = rows.filter(pc.is_in(rows.column("kind"), pa.array(sorted(wanted))))
+        origins = zip(aside.column("partition").to_pylist(), aside.column("offset").to_pylist(), strict=True)
         return with_originals(rows, self._originals.fetch(origins))
 
     def _to_sink(self, output: Output, rows: pa.Table, number: int) -> SinkReceipt:
         start = time.perf_counter()
-        chosen = for_sink(rows, output.rows, self._spec, self._spec.name, number)
-        written = output.sink.write(Batch.of(self._spec.name, number, chosen))
+        chosen = for_sink(rows, output.described, self._spec, self._query, number)
+        written = output.sink.write(Batch.of(self._query, number, chosen))
         return SinkReceipt(
             name=output.sink.name,
             rows=written.count,
@@ -128,7 +150,7 @@ class BatchWriter:
         live = [
             r.visible_at_ms
             for r, output in zip(receipts, self._outputs, strict=True)
-            if "live" in output.rows
+            if "live" in output.described.rows
         ]
         return max(live or [receipt.visible_at_ms for receipt in receipts])
 

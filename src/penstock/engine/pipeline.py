@@ -1,48 +1,38 @@
-"""A pipeline as it runs: started, watched, started again when a service comes back, stopped."""
+"""A pipeline as it runs: the queries that its spec asks for, side by side."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.cleanse import clean
+from penstock.engine.clock import clock_topic
 from penstock.engine.decode import decode
 from penstock.engine.enrich import enrich
-from penstock.engine.originals import Originals
-from penstock.engine.outputs import BatchWriter, open_outputs
-from penstock.engine.plain import plain_sessions
+from penstock.engine.events import event_rows
+from penstock.engine.grouping import group, measure_layout
+from penstock.engine.layout import StateLayout
+from penstock.engine.outputs import Endpoints
+from penstock.engine.plain import plain_events, plain_groups
+from penstock.engine.query import Query
 from penstock.engine.receipt import Receipt
-from penstock.engine.sessions import sessions
 from penstock.engine.source import read_source
-from penstock.errors import PenstockError, PipelineFailed, SinkError, SpecError, first_line
+from penstock.errors import SpecError, first_line
 from penstock.paths import DataDir
-from penstock.sinks.clickhouse import clickhouse_answers
-from penstock.sinks.kafka import CONTROL_TOPIC, ensure_topics, kafka_answers
-from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec
+from penstock.sinks.kafka import ensure_topics
+from penstock.spec import PipelineSpec, Sink, Tier
 
 READY = "running"
 """What is said when records that come are taken in at once."""
 
-_POLL_S = 0.2
-_ATTEMPTS_WITHOUT_PROGRESS = 4
-
-
-@dataclass(frozen=True)
-class Endpoints:
-    """Where the services of a pipeline are."""
-
-    kafka: str
-    clickhouse: str
-
 
 class Pipeline:
-    """One spec on one checkpoint."""
+    """One spec on one checkpoint directory."""
 
     def __init__(
         self,
@@ -50,7 +40,6 @@ class Pipeline:
         data: DataDir,
         endpoints: Endpoints,
         spark: SparkSession,
-        checkpoint: Checkpoint,
         *,
         on_receipt: Callable[[Receipt], None],
         say: Callable[[str], None],
@@ -59,109 +48,123 @@ class Pipeline:
         self._spec = spec
         self._data = data
         self._endpoints = endpoints
-        self._checkpoint = checkpoint
+        self._spark = spark
         self._on_receipt = on_receipt
         self._say = say
         self._adopt = adopt
-        self._rows = build(spark, read_source(spark, spec, endpoints.kafka), spec, data)
+        self._not_ready: set[str] = set()
+        self._lock = threading.Lock()
+        self._queries: list[Query] = []
+        try:
+            for tier in tiers(spec):
+                self._queries.append(self._query(tier))
+        except BaseException:
+            self.close()
+            raise
+        self._not_ready = {query.name for query in self._queries}
+
+    def _query(self, tier: Tier) -> Query:
+        spec, name = self._spec, query_name(self._spec, tier)
+        topics = [spec.source.topic]
+        if tier == "groups":
+            ensure_topics(self._endpoints.kafka, {clock_topic(spec): 1})
+            topics.append(clock_topic(spec))
+        checkpoint = Checkpoint(self._data.checkpoints / name, spec.source.topic)
+        try:
+            records = read_source(self._spark, spec, self._endpoints.kafka, topics)
+            rows, new_sinks = build(self._spark, records, spec, self._data, tier, checkpoint, say=self._say)
+        except BaseException:
+            checkpoint.close()
+            raise
+        return Query(
+            name=name,
+            spec=spec,
+            data=self._data,
+            endpoints=self._endpoints,
+            rows=rows,
+            sinks=list(sinks_of(spec, tier)),
+            checkpoint=checkpoint,
+            on_receipt=self._on_receipt,
+            on_ready=lambda: self._ready(name),
+            say=self._say,
+            adopt=[*self._adopt, *new_sinks],
+            ticks=tier == "groups",
+        )
+
+    def _ready(self, name: str) -> None:
+        with self._lock:
+            waited_for = name in self._not_ready
+            self._not_ready.discard(name)
+            if waited_for and not self._not_ready:
+                self._say(READY)
 
     def run(self, stop: threading.Event) -> None:
-        """Run until told to stop; failures that pass are waited out, others raised."""
-        attempts = 0
-        while not stop.is_set():
-            progressed, failure = self._run_once(stop)
-            if failure is None:
-                return
-            # A PenstockError other than a plain SinkError says that going on would do harm.
-            if isinstance(failure, PenstockError) and type(failure) is not SinkError:
-                raise failure
-            if progressed:
-                attempts, self._adopt = 0, ()
-            if not self._waited_for_services(stop):
-                attempts += 1
-                self._give_up_after(attempts, failure)
-                self._say(f"batch failed, starting again: {first_line(failure)}")
-                stop.wait(min(2.0**attempts, 8.0))
+        """Run until told to stop, or until a query fails for good: then all stop and its error is raised."""
+        halt = threading.Event()
+        with ThreadPoolExecutor(len(self._queries), thread_name_prefix="query") as pool:
+            running = {pool.submit(query.run, halt) for query in self._queries}
+            while running and not halt.is_set():
+                done, running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
+                if stop.is_set() or any(future.exception() for future in done):
+                    halt.set()
+                for future in done:
+                    future.result()
 
-    def _run_once(self, stop: threading.Event) -> tuple[bool, Exception | None]:
-        """One life of the query: whether any batch succeeded, and what ended it (None when told to stop)."""
-        try:
-            ensure_topics(self._endpoints.kafka, self._sink_topics())
-            outputs = open_outputs(self._spec, self._endpoints.kafka, self._endpoints.clickhouse, self._adopt)
-        except SinkError as error:
-            return False, error
-        originals = Originals(self._endpoints.kafka, self._spec.source.topic)
-        writer = BatchWriter(self._spec, self._checkpoint, outputs, originals, self._on_receipt)
-        try:
-            query = (
-                self._rows.writeStream.queryName(self._spec.name)
-                .foreachBatch(writer)
-                .outputMode("append")
-                .option("checkpointLocation", str(self._checkpoint.path))
-                .trigger(processingTime=f"{self._spec.trigger.ms} milliseconds")
-                .start()
-            )
-            self._await(query, writer, stop)
-            return writer.batches > 0, None
-        except StreamingQueryException as error:
-            return writer.batches > 0, writer.failure or error
-        finally:
-            writer.close()
-
-    def _await(self, query: StreamingQuery, writer: BatchWriter, stop: threading.Event) -> None:
-        ready = False
-        while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]
-            # The first batch compiles the plan, which takes seconds; with no data there may be none.
-            if not ready and (writer.batches or query.status["message"].startswith("Waiting for data")):
-                ready = True
-                self._say(READY)
-            if stop.is_set():
-                query.stop()
-                return
-
-    def _sink_topics(self) -> dict[str, int]:
-        topics = {
-            sink.topic: self._spec.source.partitions
-            for sink in self._spec.sink
-            if isinstance(sink, KafkaSink)
-        }
-        return {CONTROL_TOPIC: 1, **topics}
-
-    def _give_up_after(self, attempts: int, failure: Exception) -> None:
-        if attempts >= _ATTEMPTS_WITHOUT_PROGRESS:
-            raise PipelineFailed(
-                f"{self._spec.name}: failed {attempts} times without progress: {first_line(failure)}",
-                hint=f"The whole story is in {self._data.logs / f'spark-{self._spec.name}.log'}",
-            ) from failure
-
-    def _waited_for_services(self, stop: threading.Event) -> bool:
-        """Wait until all services answer; False when they did at once: the failure has another cause."""
-        away = self._away()
-        if not away:
-            return False
-        self._say(f"{' and '.join(away)} away; waiting")
-        since = time.monotonic()
-        while not stop.is_set() and self._away():
-            stop.wait(0.5)
-        if not stop.is_set():
-            waited_s = time.monotonic() - since
-            self._say(f"{' and '.join(away)} back after {waited_s:.0f} s; going on from the checkpoint")
-        return True
-
-    def _away(self) -> list[str]:
-        away = [] if kafka_answers(self._endpoints.kafka) else [f"Kafka at {self._endpoints.kafka}"]
-        uses_clickhouse = any(isinstance(sink, ClickHouseSink) for sink in self._spec.sink)
-        if uses_clickhouse and not clickhouse_answers(self._endpoints.clickhouse):
-            away.append(f"ClickHouse at {self._endpoints.clickhouse}")
-        return away
+    def close(self) -> None:
+        for query in self._queries:
+            query.checkpoint.close()
 
 
-def build(spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: DataDir) -> DataFrame:
-    """The rows that a spec makes of records; what Spark cannot resolve is a SpecError."""
+def tiers(spec: PipelineSpec) -> Iterator[Tier]:
+    """The queries that a spec needs."""
+    if spec.grouping is not None:
+        yield "groups"
+    if any(sinks_of(spec, "events")):
+        yield "events"
+
+
+def sinks_of(spec: PipelineSpec, tier: Tier) -> Iterator[Sink]:
+    """The sinks that a tier writes. Records set aside come from the tier with state where there is one."""
+    for sink in spec.sink:
+        if getattr(sink, "latency", "batch") == "realtime":
+            continue
+        is_events = "events" in sink.rows or spec.grouping is None
+        if is_events == (tier == "events"):
+            yield sink
+
+
+def query_name(spec: PipelineSpec, tier: Tier) -> str:
+    """The name of a tier's query, checkpoint and positions: the pipeline's, for its only or its first."""
+    return spec.name if tier == "groups" or spec.grouping is None else f"{spec.name}-{tier}"
+
+
+def build(
+    spark: SparkSession,
+    records: DataFrame,
+    spec: PipelineSpec,
+    data: DataDir,
+    tier: Tier,
+    checkpoint: Checkpoint,
+    *,
+    say: Callable[[str], None],
+) -> tuple[DataFrame, list[str]]:
+    """The rows that a tier makes of records, and the sinks that are new to its checkpoint.
+
+    What Spark cannot resolve is a SpecError, what state does not fit a StateMismatch; in either case nothing
+    has been written.
+    """
     try:
         if spec.engine == "plain":
-            return plain_sessions(spark, records, spec, data)
-        events = enrich(spark, decode(spark, records, spec), spec, data)
-        return sessions(spark, events, spec)
+            events = plain_events(spark, records, spec, data, tier)
+        else:
+            events = clean(decode(spark, records, spec, tier), spec, tier)
+            events = enrich(spark, events, spec, data)
+        layout = measure_layout(events, spec) if tier == "groups" else []
+        state, new_sinks = checkpoint.fit(StateLayout.of(spec, layout), say)
+        if tier == "events":
+            return event_rows(events, spec), new_sinks
+        if spec.engine == "plain":
+            return plain_groups(events, spec), new_sinks
+        return group(spark, events, spec, state.layouts), new_sinks
     except AnalysisException as error:
         raise SpecError(spec.name, [first_line(error)]) from error

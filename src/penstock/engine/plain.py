@@ -1,4 +1,4 @@
-"""The twin of the kernel in pure PySpark: from_json, broadcast joins, session_window.
+"""The twin of the kernel in pure PySpark: from_json, broadcast joins, session_window and window.
 
 It gives final rows only, drops late and malformed records unseen, and is there to check the kernel against,
 to be compared with in benchmarks, and for clusters that take no jars of their own.
@@ -9,48 +9,56 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.cleanse import reason
-from penstock.engine.decode import ERROR
+from penstock.engine.cleanse import TS, clean, reason
+from penstock.engine.decode import ERROR, RECORD
 from penstock.engine.enrich import reference
+from penstock.errors import SpecError
 from penstock.paths import DataDir
-from penstock.spec import Measure, PipelineSpec
+from penstock.spec import Measure, PipelineSpec, Tier
 
 
-def plain_sessions(spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: DataDir) -> DataFrame:
-    """Final rows, with the columns of the kernel's."""
+def plain_events(
+    spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: DataDir, tier: Tier
+) -> DataFrame:
+    """Decoded, cleansed and enriched events."""
     schema = f"{spec.source.ddl}, _corrupt string"
     options = {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"}
     text = F.col("value").cast("string")
     events = records.select("*", F.from_json(text, schema, options).alias("_decoded")).select(
-        "partition", "offset", "timestamp", "_decoded.*"
+        *RECORD, "_decoded.*"
     )
     # from_json gives null fields, not an error, for what is no JSON object at all.
-    events = events.withColumn(ERROR, F.col("_corrupt"))
+    events = clean(events.withColumn(ERROR, F.col("_corrupt")), spec, tier)
     for table in spec.enrich:
         rows = reference(spark, table, data)
         joined = F.col(f"`{table.on}`").cast("string") == F.col("_key")
         events = events.join(F.broadcast(rows), joined, "left").drop("_key")
-    events = events.where(f"({reason(spec)}) IS NULL")
-    ts = F.timestamp_millis(F.col(f"`{spec.source.event_time}`"))
-    gap_ms = spec.sessions.gap.ms
+    return events
+
+
+def plain_groups(events: DataFrame, spec: PipelineSpec) -> DataFrame:
+    """Final rows of sessions or windows, with the columns of the kernel's."""
+    grouping = spec.grouping
+    if grouping is None or spec.cleanse.dedupe is not None:
+        raise SpecError(spec.name, ["engine = plain has no dedupe"])
+    judged = events.withColumn("_reason", F.expr(reason(spec)))
+    tick = F.col("clock_ms").isNotNull()
+    events = judged.where(F.col("_reason").isNull() | tick)
+    at = F.timestamp_millis(F.when(tick, F.col("clock_ms")).otherwise(F.col(TS)))
+    span, start_ms, end_ms = _span(spec)
     grouped = (
-        events.withColumn("_at", ts)
-        .withWatermark("_at", f"{spec.sessions.out_of_order.ms} milliseconds")
-        .groupBy(
-            F.col(f"`{spec.sessions.key}`").cast("string").alias("key"),
-            F.session_window("_at", f"{gap_ms} milliseconds").alias("_window"),
-        )
+        events.withColumn("_at", at)
+        .withWatermark("_at", f"{grouping.out_of_order.ms} milliseconds")
+        .where("clock_ms IS NULL")
+        .groupBy(F.col(f"`{grouping.key}`").cast("string").alias("key"), span.alias("_span"))
         .agg(
-            *(_aggregate(measure, spec) for measure in spec.sessions.measures),
+            *(column for measure in grouping.measures for column in _aggregates(measure)),
             F.count("*").alias("new_events"),
         )
     )
-    start_ms = F.unix_millis(F.col("_window.start"))
-    # A window ends a gap after its last event.
-    end_ms = F.unix_millis(F.col("_window.end")) - gap_ms
     return grouped.select(
         F.lit("final").alias("kind"),
-        F.concat("key", F.lit("@"), start_ms.cast("string")).alias("session_id"),
+        F.concat("key", F.lit("@"), start_ms.cast("string")).alias("span_id"),
         "key",
         start_ms.alias("start_ms"),
         end_ms.alias("end_ms"),
@@ -58,8 +66,21 @@ def plain_sessions(spark: SparkSession, records: DataFrame, spec: PipelineSpec, 
         F.lit(True).alias("is_final"),
         "new_events",
         *(F.lit(None).cast(type_).alias(name) for name, type_ in _ABSENT.items()),
-        *(F.col(measure.name) for measure in spec.sessions.measures),
+        *(name for measure in grouping.measures for name in measure.columns),
     )
+
+
+def _span(spec: PipelineSpec) -> tuple[Column, Column, Column]:
+    """What events are grouped by beside their key, and the start and end of it."""
+    start, end = (F.unix_millis(F.col(f"_span.{bound}")) for bound in ("start", "end"))
+    if spec.sessions is not None:
+        gap_ms = spec.sessions.gap.ms
+        # A session's window ends a gap after its last event.
+        return F.session_window("_at", f"{gap_ms} milliseconds"), start, end - gap_ms
+    if spec.windows is not None:
+        size, step = f"{spec.windows.size.ms} milliseconds", f"{spec.windows.step.ms} milliseconds"
+        return F.window("_at", size, step), start, end
+    raise SpecError(spec.name, ["has neither [sessions] nor [windows]"])
 
 
 _ABSENT = {
@@ -72,12 +93,12 @@ _ABSENT = {
 }
 
 
-def _aggregate(measure: Measure, spec: PipelineSpec) -> Column:
+def _aggregates(measure: Measure) -> list[Column]:
     if measure.expression is None:
-        return F.count("*").alias(measure.name)
+        return [F.count("*").alias(measure.name)]
     value = F.expr(measure.expression)
     # Nulls are passed over, ties go by partition and offset: as the kernel does.
-    place = F.when(value.isNotNull(), F.struct(f"`{spec.source.event_time}`", "partition", "offset"))
+    place = F.when(value.isNotNull(), F.struct(TS, "partition", "offset"))
     match measure.function:
         case "count":
             column = F.count(value)
@@ -91,4 +112,7 @@ def _aggregate(measure: Measure, spec: PipelineSpec) -> Column:
             column = F.min_by(value, place)
         case "last":
             column = F.max_by(value, place)
-    return column.alias(measure.name)
+        case "distinct":
+            exact = F.size(F.collect_set(value)).cast("long")
+            return [exact.alias(measure.name), F.lit(True).alias(f"{measure.name}_exact")]
+    return [column.alias(measure.name)]

@@ -31,6 +31,8 @@ class Receipt:
     rejected: int
     late: int
     """Of the decoded, those that left by the side door."""
+    duplicates: int
+    """Of the decoded, those that had come before."""
     opened: int
     closed: int
     corrected: int

@@ -8,17 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spec import PipelineSpec
+from penstock.engine.events import EVENT_PREFIX
+from penstock.spec import PipelineSpec, Sink
 
-_SESSION_KINDS = ("live", "final", "corrected", "retracted")
-_DEAD = ("rejected", "late")
-_IDENTITY = ("session_id", "start_ms", "end_ms", "kind", "version")
+_SPAN_KINDS = ("live", "final", "corrected", "retracted")
+_ASIDE = ("rejected", "late", "duplicate")
+_SPAN = ("start_ms", "end_ms", "kind", "version")
 _SLOT = 0
 
 
 def in_order(rows: pa.Table) -> pa.Table:
     """Rows in an order that depends on nothing but the rows: shuffles deliver them as they please."""
-    keys = [(name, "ascending") for name in ("kind", "session_id", "version", "partition", "offset")]
+    keys = [(name, "ascending") for name in ("kind", "span_id", "version", "partition", "offset")]
     return rows.take(pc.sort_indices(rows, sort_keys=keys))
 
 
@@ -35,25 +36,34 @@ def with_originals(rows: pa.Table, originals: Mapping[tuple[int, int], bytes | N
     return rows.set_column(rows.schema.get_field_index("raw"), "raw", pa.array(filled, pa.binary()))
 
 
-def for_sink(rows: pa.Table, wanted: Sequence[str], spec: PipelineSpec, query: str, batch: int) -> pa.Table:
+def span_id(spec: PipelineSpec) -> str:
+    """The column that names a session or window."""
+    return "session_id" if spec.sessions is not None else "window_id"
+
+
+def for_sink(rows: pa.Table, sink: Sink, spec: PipelineSpec, query: str, batch: int) -> pa.Table:
     """The rows that a sink asked for, with the columns that readers see."""
-    if set(wanted) & set(_DEAD):
-        chosen = rows.filter(
-            pc.is_in(rows.column("kind"), pa.array([kind for kind in wanted if kind in _DEAD]))
-        )
-        names = ["kind", "reason", "partition", "offset", "raw"]
-        chosen = chosen.select(names)
-    else:
-        is_session = pc.is_in(rows.column("kind"), pa.array(_SESSION_KINDS))
-        mask = is_session if "live" in wanted else pc.and_(is_session, rows.column("is_final"))
-        chosen = rows.filter(mask)
-        measures = [measure.name for measure in spec.sessions.measures]
-        chosen = chosen.select([*_IDENTITY, "key", *measures])
-        chosen = chosen.rename_columns([*_IDENTITY, spec.sessions.key, *measures])
-    return _stamped(chosen, query, batch)
+    kinds = rows.column("kind")
+    if "events" in sink.rows:
+        names = spec.event_columns(sink)
+        chosen = rows.filter(pc.equal(kinds, "event")).select([EVENT_PREFIX + name for name in names])
+        chosen = chosen.rename_columns(names)
+        return _stamped(chosen, query, batch, required=[])
+    if set(sink.rows) & set(_ASIDE):
+        chosen = rows.filter(pc.is_in(kinds, pa.array(sink.rows)))
+        chosen = chosen.select(["kind", "reason", "partition", "offset", "raw"])
+        return _stamped(chosen, query, batch, required=["kind"])
+    grouping = spec.grouping
+    measures = [name for measure in grouping.measures for name in measure.columns] if grouping else []
+    is_span = pc.is_in(kinds, pa.array(_SPAN_KINDS))
+    mask = is_span if "live" in sink.rows else pc.and_(is_span, rows.column("is_final"))
+    chosen = rows.filter(mask).select(["span_id", *_SPAN, "key", *measures])
+    names = [span_id(spec), *_SPAN]
+    chosen = chosen.rename_columns([*names, grouping.key if grouping else "key", *measures])
+    return _stamped(chosen, query, batch, required=names)
 
 
-def _stamped(rows: pa.Table, query: str, batch: int) -> pa.Table:
+def _stamped(rows: pa.Table, query: str, batch: int, required: Sequence[str]) -> pa.Table:
     """Every row that leaves says which query and batch it came from."""
     size = rows.num_rows
     stamps = {
@@ -63,24 +73,25 @@ def _stamped(rows: pa.Table, query: str, batch: int) -> pa.Table:
     }
     for name, column in stamps.items():
         rows = rows.append_column(name, column)
-    required = {*_IDENTITY, *stamps}
-    return rows.cast(pa.schema([field.with_nullable(field.name not in required) for field in rows.schema]))
+    there = {*required, *stamps}
+    return rows.cast(pa.schema([field.with_nullable(field.name not in there) for field in rows.schema]))
 
 
 def tally(rows: pa.Table) -> dict[str, int]:
-    """How many records and sessions the rows tell of."""
+    """How many records, and sessions or windows, the rows tell of."""
     kinds = {item["values"]: item["counts"] for item in pc.value_counts(rows.column("kind")).to_pylist()}
-    late = kinds.get("late", 0)
+    late, duplicates = kinds.get("late", 0), kinds.get("duplicate", 0)
     folded = pc.sum(rows.column("new_events")).as_py() or 0
-    is_session = pc.is_in(rows.column("kind"), pa.array(["live", "final", "corrected"]))
+    is_span = pc.is_in(rows.column("kind"), pa.array(["live", "final", "corrected"]))
     merged = pc.and_(
         pc.starts_with(rows.column("reason"), "merged into "), pc.invert(rows.column("is_final"))
     )
-    first = pc.and_(is_session, pc.equal(rows.column("version"), 1))
+    first = pc.and_(is_span, pc.equal(rows.column("version"), 1))
     return {
-        "decoded": folded + late,
+        "decoded": folded + late + duplicates,
         "rejected": kinds.get("rejected", 0),
         "late": late,
+        "duplicates": duplicates,
         "opened": pc.sum(first).as_py() or 0,
         "closed": kinds.get("final", 0),
         "corrected": kinds.get("corrected", 0),

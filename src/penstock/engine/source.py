@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from penstock.errors import ServiceError, SourceError
 from penstock.spec import PipelineSpec
@@ -12,12 +15,12 @@ from penstock.spec import PipelineSpec
 _ANSWER_TIMEOUT_S = 10.0
 
 
-def read_source(spark: SparkSession, spec: PipelineSpec, bootstrap: str) -> DataFrame:
-    """Records as (value, partition, offset, timestamp), at most `max_batch` of them in one batch."""
-    return (
+def read_source(spark: SparkSession, spec: PipelineSpec, bootstrap: str, topics: Sequence[str]) -> DataFrame:
+    """Records as decode.RECORD has them, at most `max_batch` in one batch; other topics hold ticks."""
+    stream = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", spec.source.topic)
+        .option("subscribe", ",".join(topics))
         .option("startingOffsets", spec.source.starting)
         .option("maxOffsetsPerTrigger", int(spec.source.max_batch))
         # Records that retention took before they were read stop the query instead of passing unseen.
@@ -32,8 +35,15 @@ def read_source(spark: SparkSession, spec: PipelineSpec, bootstrap: str) -> Data
         .option("kafkaConsumer.pollTimeoutMs", 15_000)
         .option("kafka.default.api.timeout.ms", 15_000)
         .option("kafka.request.timeout.ms", 10_000)
-        .load()
-        .select("value", "partition", "offset", "timestamp")
+    )
+    if spec.source.min_batch is not None:
+        stream = stream.option("minOffsetsPerTrigger", int(spec.source.min_batch))
+        stream = stream.option("maxTriggerDelay", f"{spec.source.max_wait.ms}ms")
+    tick = F.when(F.col("topic") != spec.source.topic, F.col("value").cast("string").cast("long"))
+    clock_ms = tick if len(topics) > 1 else F.lit(None).cast("long")
+    return (
+        stream.load()
+        .select("value", "partition", "offset", "timestamp", clock_ms.alias("clock_ms"))
         # A task costs ~15 ms of CPU even for 500 records: no more of them than run at once.
         .coalesce(spark.sparkContext.defaultParallelism)
     )

@@ -88,7 +88,7 @@ def open_spark(
         **_SETTINGS,
         "spark.jars": ",".join(map(str, [*jars, *([kernel] if kernel else [])])),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{config} {' '.join(_JVM_OPTIONS)}",
-        "spark.sql.shuffle.partitions": str(spec.sessions.partitions),
+        "spark.sql.shuffle.partitions": str(spec.grouping.partitions if spec.grouping else 1),
         "spark.local.dir": str(data / "spark"),
     }
     if kernel:

@@ -20,7 +20,7 @@ from penstock.paths import DataDir
 from penstock.produce.ledger import Ledger, read_ledgers
 from penstock.produce.oracle import expected_sessions
 from penstock.sinks.clickhouse import connect
-from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec
+from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec, Sessions
 
 _ROW = pa.schema(
     [
@@ -66,12 +66,13 @@ def audit(spec: PipelineSpec, data: DataDir, kafka: str, clickhouse: str) -> Aud
             f"nothing to audit: {data.produced / spec.name} holds no record of what was sent",
             hint=f"Send events with: penstock produce {spec.name}",
         )
+    sessions = _sessions_of(spec)
     receipts = read_receipts(data.runs / spec.name / "journal.jsonl")
     late = _late_events(spec, kafka)
     stored, sent = _stored(ledgers, spec, kafka)
     accepted = stored.filter(pc.equal(stored["fate"].cast(pa.string()), "ok"))
-    clock_ms = (pc.max(accepted["ts_ms"]).as_py() or 0) - spec.sessions.out_of_order.ms
-    expected = expected_sessions(_without(accepted, late), spec.sessions.gap.ms, clock_ms)
+    clock_ms = (pc.max(accepted["ts_ms"]).as_py() or 0) - sessions.out_of_order.ms
+    expected = expected_sessions(_without(accepted, late), sessions.gap.ms, clock_ms)
     sinks = {name: compare(expected, rows) for name, rows in _final_rows(spec, kafka, clickhouse).items()}
 
     decoded, rejected = sum(r.decoded for r in receipts), sum(r.rejected for r in receipts)
@@ -98,6 +99,12 @@ def audit(spec: PipelineSpec, data: DataDir, kafka: str, clickhouse: str) -> Aud
         sinks=sinks,
         problems=tuple(problems),
     )
+
+
+def _sessions_of(spec: PipelineSpec) -> Sessions:
+    if spec.sessions is None:
+        raise PenstockError(f"{spec.name} has no sessions to audit")
+    return spec.sessions
 
 
 def read_receipts(journal: Path) -> list[Receipt]:
@@ -215,7 +222,7 @@ def _called_late_too_early(
 ) -> int:
     """Late events that were inside the allowed lateness even at the end of all."""
     called = events.filter(_late_mask(events, late))
-    allowed_ms = spec.sessions.gap.ms + spec.sessions.lateness.ms
+    allowed_ms = _sessions_of(spec).gap.ms + _sessions_of(spec).lateness.ms
     return _sum(pc.greater(pc.add(called["ts_ms"], allowed_ms), clock_ms))
 
 

@@ -1,17 +1,21 @@
 """The description of a pipeline, and nothing that runs."""
 
 from penstock.spec.loading import load
-from penstock.spec.pipeline import PipelineSpec
+from penstock.spec.pipeline import PipelineSpec, Tier
 from penstock.spec.reference import reference
 from penstock.spec.sections import (
     Cleanse,
     ClickHouseSink,
+    Dedupe,
     Enrich,
+    Grouping,
     KafkaSink,
+    PostgresSink,
     ServiceAddresses,
     Sessions,
     Sink,
     Source,
+    Windows,
 )
 from penstock.spec.sql import Column, Measure
 from penstock.spec.units import Count, Duration, Rate, Size
@@ -22,17 +26,22 @@ __all__ = [
     "ClickHouseSink",
     "Column",
     "Count",
+    "Dedupe",
     "Duration",
     "Enrich",
+    "Grouping",
     "KafkaSink",
     "Measure",
     "PipelineSpec",
+    "PostgresSink",
     "Rate",
     "ServiceAddresses",
     "Sessions",
     "Sink",
     "Size",
     "Source",
+    "Tier",
+    "Windows",
     "load",
     "reference",
     "to_toml",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from penstock.spec.names import nearest_or_all, quoted
 from penstock.spec.problems import Path, Problem, key
-from penstock.spec.sql import NUMERIC, columns_of
+from penstock.spec.sql import NUMERIC, TIMES, columns_of
 
 if TYPE_CHECKING:
     from penstock.spec.pipeline import PipelineSpec
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SINGLE_RECORDS = ("rejected", "late")
-# Columns of every session row, beside its key.
-RESERVED = ("session_id", "start_ms", "end_ms", "kind", "version")
+SINGLE_RECORDS = ("rejected", "late", "duplicate")
+STATEFUL = ("final", "live", "late")
+# Columns of every row, beside its key.
+RESERVED = ("session_id", "window_id", "start_ms", "end_ms", "kind", "version", "query", "batch", "slot")
 
 
 def problems_between(spec: PipelineSpec, *, draft: bool = False) -> Iterator[Problem]:
     """All problems between the parts. A draft lacks its invalid fields: a check ends where it misses one."""
-    for check in (_source_columns, _cleanse_columns, _enrichment, _session_key, _measures, _sinks):
+    for check in (_source_columns, _cleanse_columns, _enrichment, _grouping, _measures, _sinks):
         try:
             yield from check(spec)
         except AttributeError:
@@ -34,51 +35,79 @@ def _source_columns(spec: PipelineSpec) -> Iterator[Problem]:
     types = {column.name: column.type for column in spec.source.columns}
     times = {"event_time": getattr(spec.source, "event_time", None), "created": spec.source.created}
     for name, column in times.items():
-        if column in types and types[column] != "bigint":
+        if column in types and types[column] not in TIMES and column not in spec.cleanse.set:
             yield Problem(
-                ("source", name), f"expected a long column (epoch milliseconds), but it is {types[column]}"
+                ("source", name),
+                f"expected a long (epoch milliseconds) or timestamp column, but it is {types[column]}",
             )
         elif column is not None:
-            yield from _unknown(("source", name), [column], types)
-    yield from _unknown(("source", "key"), [spec.source.key], types)
+            yield from _unknown(("source", name), [column], spec.clean_columns())
+    yield from _unknown(("source", "key"), [spec.source.key], spec.clean_columns())
 
 
 def _cleanse_columns(spec: PipelineSpec) -> Iterator[Problem]:
-    known = [column.name for column in spec.source.columns]
+    came = [column.name for column in spec.source.columns]
+    known = spec.clean_columns()
+    for name, expression in spec.cleanse.set.items():
+        yield from _unknown(("cleanse", "set", name), columns_of(expression), came, named=True)
     for index, column in enumerate(spec.cleanse.require):
         yield from _unknown(("cleanse", "require", index), [column], known)
-    if spec.cleanse.where is not None:
-        yield from _unknown_in_sql(spec, ("cleanse", "where"), spec.cleanse.where)
+    for name, condition in spec.cleanse.where.items():
+        yield from _unknown_in_sql(spec, ("cleanse", "where", name), condition)
+    if spec.cleanse.dedupe is not None:
+        yield from _unknown(("cleanse", "dedupe", "on"), [spec.cleanse.dedupe.on], known)
+        if spec.grouping is None:
+            yield Problem(
+                ("cleanse", "dedupe"),
+                "needs [sessions] or [windows], whose state remembers the ids;"
+                " without, a sink with a key takes a repeated event only once",
+            )
 
 
 def _enrichment(spec: PipelineSpec) -> Iterator[Problem]:
-    columns = [column.name for column in spec.source.columns]
+    columns = spec.clean_columns()
     taken: dict[str, Path] = {name.lower(): ("source", "schema") for name in columns}
     names: dict[str, Path] = {}
     for index, table in _having(spec.enrich, "name", "on", "take"):
-        yield from _unknown(("enrich", index, "on"), [table.on], columns)
-        yield from _clash(names, table.name, ("enrich", index, "name"))
+        here: Path = ("enrich", index)
+        yield from _unknown((*here, "on"), [table.on], columns)
+        yield from _clash(names, table.name, (*here, "name"))
+        if (table.path is None) == (table.query is None):
+            yield Problem(here, "expected either a path or a query")
         for place, column in enumerate(table.take):
-            yield from _clash(taken, column.lower(), ("enrich", index, "take", place))
+            yield from _clash(taken, column.lower(), (*here, "take", place))
+        for column in table.default:
+            yield from _unknown((*here, "default", column), [column], table.take, named=True)
 
 
-def _session_key(spec: PipelineSpec) -> Iterator[Problem]:
-    yield from _unknown(
-        ("sessions", "key"), [spec.sessions.key], [column.name for column in spec.source.columns]
-    )
+def _grouping(spec: PipelineSpec) -> Iterator[Problem]:
+    if spec.sessions is not None and spec.windows is not None:
+        yield Problem(("windows",), "a pipeline has [sessions] or [windows], not both; make it two pipelines")
+    section = "sessions" if spec.sessions is not None else "windows"
+    if spec.grouping is not None:
+        yield from _unknown((section, "key"), [spec.grouping.key], spec.columns())
+    if spec.windows is not None and spec.windows.size.ms % spec.windows.step.ms:
+        yield Problem(("windows", "slide"), f"the size, {spec.windows.size}, is not a multiple of it")
 
 
 def _measures(spec: PipelineSpec) -> Iterator[Problem]:
-    reserved = {*RESERVED, getattr(spec.sessions, "key", "")}
-    types = {column.name: column.type for column in spec.source.columns}
-    for measure in spec.sessions.measures:
-        here: Path = ("sessions", "measures", measure.name)
+    if spec.grouping is None:
+        return
+    section = "sessions" if spec.sessions is not None else "windows"
+    reserved = {*RESERVED, getattr(spec.grouping, "key", "")}
+    types: dict[str, str] = {column.name: column.type for column in spec.source.columns}
+    names = {measure.name for measure in spec.grouping.measures}
+    for measure in spec.grouping.measures:
+        here: Path = (section, "measures", measure.name)
         if measure.name in reserved:
-            yield Problem(here, f"{measure.name} is a column of every session; give the measure another name")
+            yield Problem(here, f"{measure.name} is a column of every row; give the measure another name")
+        if measure.function == "distinct" and f"{measure.name}_exact" in names:
+            yield Problem(here, f"makes the column {measure.name}_exact too, which is another measure's name")
         if measure.expression is None:
             continue
         yield from _unknown_in_sql(spec, here, measure.expression)
-        if measure.function == "sum" and types.get(measure.expression, "int") not in NUMERIC:
+        plain = measure.expression not in spec.cleanse.set
+        if measure.function == "sum" and plain and types.get(measure.expression, "int") not in NUMERIC:
             yield Problem(
                 here, f"sum needs a number, but {measure.expression} is {types[measure.expression]}"
             )
@@ -91,18 +120,49 @@ def _sinks(spec: PipelineSpec) -> Iterator[Problem]:
         target: Path = ("sink", index, "topic" if sink.kind == "kafka" else "table")
         same_target = list(_clash(targets, f"{sink.kind} {sink.target}", target))
         yield from same_target or _clash(names, sink.name, ("sink", index, "name"))
-        yield from _sink_rows(("sink", index, "rows"), sink)
+        yield from _sink_rows(("sink", index, "rows"), sink, spec)
+        yield from _event_sink(("sink", index), sink, spec)
         if sink.kind == "kafka" and sink.topic == getattr(spec.source, "topic", None):
             yield Problem(target, "this is the source's topic: the pipeline would read its own output")
 
 
-def _sink_rows(path: Path, sink: Sink) -> Iterator[Problem]:
-    """Sessions and single records have no column in common, so no sink holds both."""
-    aside = [kind for kind in getattr(sink, "rows", ()) if kind in SINGLE_RECORDS]
-    if aside and len(aside) < len(sink.rows):
+def _sink_rows(path: Path, sink: Sink, spec: PipelineSpec) -> Iterator[Problem]:
+    """Sessions, events and records set aside have no column in common, so no sink holds two of them."""
+    rows = getattr(sink, "rows", ())
+    aside = [kind for kind in rows if kind in SINGLE_RECORDS]
+    if aside and len(aside) < len(rows):
         yield Problem(path, f"{' and '.join(aside)} rows are single records: give them a sink of their own")
     elif aside and sink.kind != "kafka":
         yield Problem(path, f"{' and '.join(aside)} rows go to Kafka only, as the bytes that came")
+    elif "events" in rows and len(rows) > 1:
+        yield Problem(path, "events rows have columns of their own: give them a sink of their own")
+    missing = [kind for kind in rows if kind in STATEFUL]
+    if missing and spec.grouping is None:
+        yield Problem(path, f"there are no {' or '.join(missing)} rows without [sessions] or [windows]")
+    if "duplicate" in rows and spec.cleanse.dedupe is None:
+        yield Problem(path, "there are no duplicate rows without [cleanse.dedupe]")
+
+
+def _event_sink(path: Path, sink: Sink, spec: PipelineSpec) -> Iterator[Problem]:
+    realtime = sink.kind == "kafka" and getattr(sink, "latency", "batch") == "realtime"
+    if "events" in getattr(sink, "rows", ()):
+        if sink.key is None:
+            yield Problem((*path, "key"), "required for rows = events: the column that names an event")
+        else:
+            yield from _unknown((*path, "key"), [sink.key], spec.event_columns(sink))
+        for place, column in enumerate(sink.columns):
+            yield from _unknown((*path, "columns", place), [column], spec.columns())
+        if realtime and sink.guarantee != "at_least_once":
+            yield Problem(
+                (*path, "guarantee"),
+                "a realtime sink is at_least_once: readers tell a repeated event by its key",
+            )
+        return
+    for name in ("key", "columns"):
+        if getattr(sink, name, None):
+            yield Problem((*path, name), "is for rows = events only")
+    if realtime:
+        yield Problem((*path, "latency"), "realtime is for rows = events only")
 
 
 def _having(items: tuple[T, ...], *needed: str) -> Iterator[tuple[int, T]]:

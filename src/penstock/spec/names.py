@@ -53,6 +53,7 @@ Name = Annotated[
 Identifier = Annotated[
     str, _legal(r"[A-Za-z]\w{0,127}", "a name of letters, digits and _ that starts with a letter")
 ]
+TableName = Annotated[str, _legal(r"[A-Za-z]\w{0,62}(\.[A-Za-z]\w{0,62})?", 'a table, or "schema.table"')]
 Topic = Annotated[
     str, _legal(r"(?!\.{1,2}$)[\w.-]{1,249}", "a Kafka topic name: at most 249 letters, digits, . _ or -")
 ]

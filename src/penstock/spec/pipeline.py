@@ -12,13 +12,26 @@ from penstock.errors import SpecError
 from penstock.spec.checks import problems_between
 from penstock.spec.names import Name
 from penstock.spec.problems import Problem, explain, fields, sections_in
-from penstock.spec.sections import Cleanse, Enrich, Section, ServiceAddresses, Sessions, Sink, Source
+from penstock.spec.sections import (
+    Cleanse,
+    Enrich,
+    Grouping,
+    Section,
+    ServiceAddresses,
+    Sessions,
+    Sink,
+    Source,
+    Windows,
+)
 from penstock.spec.sql import columns_of
 from penstock.spec.units import Duration
 
+Tier = Literal["groups", "events"]
+"""What makes sessions or windows, with state; and what makes rows of single events, without."""
+
 
 class PipelineSpec(Section):
-    """Events of one topic, cleansed, enriched, made into sessions, and written to sinks."""
+    """Events of one topic, cleansed, enriched, made into sessions or windows, and written to sinks."""
 
     name: Name = Field(
         description="The pipeline's name; its checkpoint and transactional ids carry it.",
@@ -37,7 +50,8 @@ class PipelineSpec(Section):
     source: Source
     cleanse: Cleanse = Cleanse()
     enrich: tuple[Enrich, ...] = ()
-    sessions: Sessions
+    sessions: Sessions | None = None
+    windows: Windows | None = None
     sink: tuple[Sink, ...] = Field(min_length=1)
     services: ServiceAddresses = ServiceAddresses()
 
@@ -48,25 +62,44 @@ class PipelineSpec(Section):
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # see Section
 
-    def columns(self) -> list[str]:
-        """The columns of an enriched event: those of the schema, then those taken from reference data."""
-        return [column.name for column in self.source.columns] + [
-            column for table in self.enrich for column in table.take
-        ]
+    @property
+    def grouping(self) -> Grouping | None:
+        """What events are made into, if anything."""
+        return self.sessions or self.windows
 
-    def used_columns(self) -> list[str]:
-        """The schema's columns that any part of the pipeline reads, in the schema's order."""
-        expressions = [self.cleanse.where, *(measure.expression for measure in self.sessions.measures)]
+    def clean_columns(self) -> list[str]:
+        """The columns of a cleansed event: those of the schema, then those that cleanse makes."""
+        return list(dict.fromkeys([*(column.name for column in self.source.columns), *self.cleanse.set]))
+
+    def columns(self) -> list[str]:
+        """The columns of an enriched event: the cleansed ones, then those taken from reference data."""
+        return self.clean_columns() + [column for table in self.enrich for column in table.take]
+
+    def event_columns(self, sink: Sink) -> list[str]:
+        """The columns of a sink's events rows."""
+        return list(sink.columns) or self.columns()
+
+    def used_columns(self, tier: Tier) -> set[str]:
+        """The columns that a tier reads: of the schema, of those that cleanse makes, of reference data."""
+        expressions = list(self.cleanse.where.values())
         used = {
             self.source.key,
             self.source.event_time,
-            self.source.created,
-            self.sessions.key,
             *self.cleanse.require,
             *(table.on for table in self.enrich),
-            *(column for text in expressions if text is not None for column in columns_of(text)),
         }
-        return [column.name for column in self.source.columns if column.name in used]
+        if self.source.created:
+            used.add(self.source.created)
+        if tier == "events":
+            used |= {name for sink in self.sink if "events" in sink.rows for name in self.event_columns(sink)}
+        elif self.grouping:
+            used.add(self.grouping.key)
+            expressions += [m.expression for m in self.grouping.measures if m.expression]
+            if self.cleanse.dedupe:
+                used.add(self.cleanse.dedupe.on)
+        used |= {column for text in expressions for column in columns_of(text)}
+        made_of = [columns_of(text) for name, text in self.cleanse.set.items() if name in used]
+        return used | {column for columns in made_of for column in columns}
 
 
 def find_problems(given: Mapping[str, Any]) -> list[Problem]:

@@ -41,7 +41,8 @@ def _section(header: str, model: type[BaseModel]) -> Iterator[str]:
         if not sections:
             yield from _key(key, field)
     for name, section in nested:
-        yield from _section(name, section)
+        inside = header.strip("[]") + "." if header and not header.startswith("[[") else ""
+        yield from _section(name.replace("[", f"[{inside}") if inside else name, section)
 
 
 def _header(key: str, kind: str, *, listed: bool) -> str:
@@ -61,6 +62,8 @@ def _key(key: str, field: FieldInfo) -> Iterator[str]:
 def _type(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return " | ".join(get_args(annotation))
+    if get_origin(annotation) is dict:
+        return "section of name = value"
     inner = [part for part in get_args(annotation) if part not in (type(None), ...)]
     if get_origin(annotation) is tuple and inner[0] not in (Column, Measure):
         return f"list of {_type(inner[0])}"
@@ -73,7 +76,7 @@ def _default(field: FieldInfo) -> str:
     if field.default_factory is not None:
         return "default: the topic or table"
     match field.default:
-        case None | ():
+        case None | () | {}:
             return "optional"
         case tuple():
             return "default: " + ", ".join(field.default)

@@ -23,6 +23,7 @@ from penstock.spec.names import (
     KafkaAddress,
     Name,
     PostgresAddress,
+    TableName,
     Topic,
     listed,
 )
@@ -91,6 +92,12 @@ def _measure_table(measures: tuple[Measure, ...]) -> dict[str, str]:
     return {measure.name: measure.text for measure in measures}
 
 
+def _expressions(given: object) -> object:
+    if not isinstance(given, Mapping):
+        raise ValueError('expected a section of name = "Spark SQL"')
+    return given
+
+
 def _distinct(rows: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(rows)) < len(rows):
         raise ValueError("expected each kind of row once")
@@ -104,17 +111,21 @@ def _positive(duration: Duration) -> Duration:
 
 
 Sql = Annotated[str, AfterValidator(_condition)]
+NamedSql = Annotated[dict[Identifier, Sql], BeforeValidator(_expressions)]
 ColumnNames = Annotated[tuple[str, ...], BeforeValidator(listed)]
-RowKind = Literal["final", "live", "rejected", "late"]
+PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
+Literals = dict[str, str | int | float | bool]
+RowKind = Literal["final", "live", "events", "rejected", "late", "duplicate"]
 Rows = Annotated[
     tuple[RowKind, ...],
     BeforeValidator(listed),
     AfterValidator(_distinct),
     Field(
         min_length=1,
-        description="Which rows it gets, one kind or a list: final (a session has closed, or was corrected),"
-        " live (an open session, after each batch that touched it), rejected (events that cleanse refused),"
-        " late (events after the lateness).",
+        description="Which rows it gets, one kind or a list: final (a session or window has closed, or was"
+        " corrected), live (an open one, after each batch that touched it), events (each good event,"
+        " enriched), rejected (events that cleanse refused), late (events after the lateness), duplicate"
+        " (events that dedupe had seen).",
         examples=["final", ["rejected", "late"]],
     ),
 ]
@@ -157,6 +168,12 @@ class Source(Section):
         " With it, end-to-end latency is measured.",
         examples=["created_ms"],
     )
+    epoch: Literal["ms", "s"] = Field(
+        default="ms",
+        description="What a number means where the schema says timestamp:"
+        " milliseconds or seconds since 1970.",
+        examples=["s"],
+    )
     starting: Literal["earliest", "latest"] = Field(
         default="earliest",
         description="Where the first run begins; later runs go on where the last one stopped.",
@@ -165,6 +182,16 @@ class Source(Section):
     max_batch: Count = Field(
         default=200_000, description="The most rows one micro-batch may read.", examples=["200,000", "50k"]
     )
+    min_batch: Count | None = Field(
+        default=None,
+        description="The least rows worth a micro-batch: fewer are waited for, but not longer than max_wait.",
+        examples=[500],
+    )
+    max_wait: PositiveDuration = Field(
+        default=Duration.parse("1 second"),
+        description="How long min_batch may hold a record back.",
+        examples=["1 second"],
+    )
 
     @property
     def ddl(self) -> str:
@@ -172,74 +199,163 @@ class Source(Section):
         return _ddl(self.columns)
 
 
+class Dedupe(Section):
+    """Events that come a second time are told apart by their id; they leave as `duplicate` rows."""
+
+    on: str = Field(description="The column that names an event.", examples=["event_id"])
+    within: PositiveDuration = Field(
+        description="How long, by the event's own time and the clock, an id is remembered for its key.",
+        examples=["10 minutes"],
+    )
+
+
 class Cleanse(Section):
     """Which events are good. The others leave as `rejected` rows, with the reason."""
 
+    set: NamedSql = Field(
+        default={},
+        description="Columns made or normalised by Spark SQL, from the columns as they came;"
+        " all other keys see the result.",
+        examples=[{"event_type": "lower(trim(event_type))"}],
+    )
     require: ColumnNames = Field(
         default=(), description="Columns that must not be null.", examples=[["event_id", "ts"]]
     )
-    where: Sql | None = Field(
-        default=None,
-        description="A Spark SQL condition that a good event meets.",
-        examples=["price IS NULL OR price >= 0"],
+    where: NamedSql = Field(
+        default={},
+        description="Spark SQL conditions that a good event meets, each with the name that a reject gives.",
+        examples=[{"price_not_negative": "price IS NULL OR price >= 0"}],
     )
+    dedupe: Dedupe | None = None
     future: Duration = Field(
         default=Duration.parse("5 minutes"),
         description="An event time further ahead of the broker's clock than this is refused,"
         " so that one wrong clock cannot close every session.",
         examples=["5 minutes"],
     )
+    past: PositiveDuration | None = Field(
+        default=None,
+        description="An event time further behind the broker's clock than this is refused.",
+        examples=["7 days"],
+    )
 
 
 class Enrich(Section):
-    """Reference data joined to each event. An event without a match keeps nulls."""
+    """Reference data joined to each event: a file or the result of a query."""
 
     name: Name = Field(description="What it is called in reports and overrides.", examples=["users"])
-    path: str = Field(
+    path: str | None = Field(
+        default=None,
         min_length=1,
-        description="A Parquet file, relative to the data directory or absolute.",
+        description="A Parquet or CSV file (with a header), relative to the data directory or absolute.",
         examples=["reference/users.parquet"],
     )
+    query: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Instead of a path: a SELECT for PostgreSQL.",
+        examples=["SELECT user_id, segment, country FROM users"],
+    )
     on: str = Field(
-        description="The column to match, of the same name in the schema and the file.", examples=["user_id"]
+        description="The column to match, of the same name in the event and the reference data.",
+        examples=["user_id"],
     )
     take: ColumnNames = Field(
         min_length=1,
-        description="The columns to take from the file; their types come from it.",
+        description="The columns to take; their types come from the reference data.",
         examples=[["segment", "country"]],
     )
-
-
-class Sessions(Section):
-    """Events of one key with no pause longer than the gap."""
-
-    key: str = Field(description="The column whose values have sessions.", examples=["user_id"])
-    gap: Annotated[Duration, AfterValidator(_positive)] = Field(
-        description="A session ends after this long without an event.", examples=["30 minutes"]
+    default: Literals = Field(
+        default={},
+        description="What a column is where the key is unknown; null unless given.",
+        examples=[{"segment": "unknown"}],
     )
+    refresh: PositiveDuration | None = Field(
+        default=None,
+        description="How often to look for a new version while running; never unless given.",
+        examples=["5 minutes"],
+    )
+
+
+class Grouping(Section):
+    """What sessions and windows have in common: a key, a clock, and measures."""
+
+    key: str = Field(description="The column whose values are kept apart.", examples=["user_id"])
     out_of_order: Duration = Field(
         default=Duration.parse("3 seconds"),
-        description="How far behind the newest event others may arrive before their session can close.",
+        description="How far behind the newest event others may arrive before anything closes.",
         examples=["3 seconds"],
     )
     lateness: Duration = Field(
         default=Duration.parse("2 minutes"),
-        description="How long after closing an event still corrects its session; a later one is a late row.",
+        description="How long after closing an event still corrects; a later one is a late row.",
         examples=["2 minutes"],
+    )
+    idle: PositiveDuration = Field(
+        default=Duration.parse("1 minute"),
+        description="When nothing has come for this long by the wall clock, the clock goes on by itself, this"
+        " far behind: a silent topic does not hold anything open.",
+        examples=["1 minute"],
     )
     partitions: Count = Field(
         default=4,
-        description="State partitions: the most tasks that sessions can use. Fixed for a checkpoint's life.",
+        description="State partitions: the most tasks that can work on it. Fixed for a checkpoint's life.",
         examples=[4],
     )
     measures: Annotated[tuple[Measure, ...], BeforeValidator(_measures), PlainSerializer(_measure_table)] = (
         Field(
             min_length=1,
-            description="The columns of a session: a name and one aggregate of a Spark SQL expression"
-            " (count, sum, min, max, first, last; first and last by event time).",
+            description="The columns of a row: a name and one aggregate of a Spark SQL expression (count,"
+            " sum, min, max, first, last, distinct; first and last by event time). A distinct is exact up to"
+            " 1,024 values; NAME_exact says whether it is.",
             examples=[{"events": "count(*)", "revenue": "sum(price)"}],
         )
     )
+
+
+class Sessions(Grouping):
+    """Events of one key with no pause longer than the gap."""
+
+    gap: PositiveDuration = Field(
+        description="A session ends after this long without an event.", examples=["30 minutes"]
+    )
+    max_length: PositiveDuration | None = Field(
+        default=None,
+        description="No session is longer: all are cut at the multiples of this time since 1970 (UTC).",
+        examples=["1 day"],
+    )
+
+
+class Windows(Grouping):
+    """Events of one key in spans of fixed length."""
+
+    size: PositiveDuration = Field(description="How long a window is.", examples=["1 minute"])
+    slide: PositiveDuration | None = Field(
+        default=None,
+        description="How far apart windows start, if not one after the other: size is a multiple of it.",
+        examples=["10 seconds"],
+    )
+
+    @property
+    def step(self) -> Duration:
+        """How far apart windows start."""
+        return self.slide or self.size
+
+
+EventColumns = Annotated[
+    ColumnNames,
+    Field(
+        description="The columns of events rows; all of them unless given.",
+        examples=[["transaction_id", "amount"]],
+    ),
+]
+EventKey = Annotated[
+    str | None,
+    Field(
+        description="The column that names an event, for rows = events: a repeated event replaces itself.",
+        examples=["transaction_id"],
+    ),
+]
 
 
 class KafkaSink(Section):
@@ -252,6 +368,14 @@ class KafkaSink(Section):
     name: SinkName = Field(default_factory=lambda sink: str(sink.get("topic", "")))
     rows: Rows = ("final",)
     guarantee: Guarantee = "exactly_once"
+    latency: Literal["batch", "realtime"] = Field(
+        default="batch",
+        description="realtime, for rows = events with guarantee = at_least_once: each event leaves as soon as"
+        " it came, in tens of milliseconds.",
+        examples=["realtime"],
+    )
+    key: EventKey = None
+    columns: EventColumns = ()
 
     @property
     def target(self) -> str:
@@ -270,13 +394,40 @@ class ClickHouseSink(Section):
     name: SinkName = Field(default_factory=lambda sink: str(sink.get("table", "")))
     rows: Rows = ("final",)
     guarantee: Guarantee = "exactly_once"
+    key: EventKey = None
+    columns: EventColumns = ()
 
     @property
     def target(self) -> str:
         return self.table
 
 
-Sink = Annotated[KafkaSink | ClickHouseSink, Field(discriminator="kind")]
+class PostgresSink(Section):
+    """Rows in a PostgreSQL table, upserted: a session or window by its id, an event by its key."""
+
+    kind: Literal["postgres"] = Field(
+        default="postgres",
+        description="Which kind of sink; always written in TOML.",
+        examples=["postgres"],
+    )
+    table: TableName = Field(description="The table to write.", examples=["transactions"])
+    name: SinkName = Field(default_factory=lambda sink: str(sink.get("table", "")))
+    rows: Rows = ("final",)
+    guarantee: Guarantee = "exactly_once"
+    key: EventKey = None
+    columns: EventColumns = ()
+    max_rows: Count = Field(
+        default=5_000,
+        description="The most rows in one statement; all statements of a batch are one transaction.",
+        examples=["5,000"],
+    )
+
+    @property
+    def target(self) -> str:
+        return self.table
+
+
+Sink = Annotated[KafkaSink | ClickHouseSink | PostgresSink, Field(discriminator="kind")]
 
 
 class ServiceAddresses(Section):

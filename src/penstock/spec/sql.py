@@ -19,11 +19,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.spec.names import nearest, nearest_or_all, quoted
 
 ColumnType = Literal["string", "int", "bigint", "float", "double", "boolean"]
-Aggregate = Literal["count", "sum", "min", "max", "first", "last"]
+Aggregate = Literal["count", "sum", "min", "max", "first", "last", "distinct"]
 
 COLUMN_TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
-NUMERIC: frozenset[ColumnType] = frozenset({"int", "bigint", "float", "double"})
+NUMERIC: frozenset[str] = frozenset({"int", "bigint", "float", "double"})
+TIMES: frozenset[str] = frozenset({"bigint", "timestamp"})
 _SYNONYMS: dict[str, ColumnType] = {"integer": "int", "long": "bigint"}
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
@@ -49,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Measure:
-    """One column of a session. `expression` is the aggregate's argument; None is the star of count(*)."""
+    """One measure of a session or window: an aggregate of an expression; None is the star of count(*)."""
 
     name: str
     function: Aggregate
@@ -58,6 +59,11 @@ class Measure:
     @property
     def text(self) -> str:
         return f"{self.function}({self.expression or '*'})"
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that a row has of it."""
+        return [self.name, f"{self.name}_exact"] if self.function == "distinct" else [self.name]
 
 
 def parse_schema(ddl: str) -> tuple[Column, ...]:
@@ -121,8 +127,11 @@ def parse_expression(text: str) -> exp.Condition:
 def parse_measure(text: str) -> tuple[Aggregate, str | None]:
     """Split "sum(price)" into its aggregate and its argument."""
     call = _CALL.fullmatch(text)
-    parsed = _parse(text)
     function = call[1].lower() if call else ""
+    if call and function == "distinct":  # a keyword, not a function, to Spark
+        parse_expression(call[2].strip())
+        return "distinct", call[2].strip()
+    parsed = _parse(text)
     if call is None or not isinstance(parsed, exp.Func):
         raise ValueError(f'expected one aggregate, e.g. "sum(price)" (known: {", ".join(AGGREGATES)})')
     if function not in AGGREGATES:
@@ -133,15 +142,15 @@ def parse_measure(text: str) -> tuple[Aggregate, str | None]:
     if argument == "*" and function == "count":
         return "count", None
     if isinstance(parsed.this, exp.Distinct) or parsed.expressions:
-        raise ValueError(f"{function} takes one argument, without DISTINCT")
+        raise ValueError(f"{function} takes one argument, without DISTINCT; distinct(x) counts values")
     parse_expression(argument)
     return cast(Aggregate, function), argument
 
 
 def columns_of(text: str) -> list[str]:
-    """The columns an expression reads, each once."""
+    """The columns an expression reads, each once; of a field in a struct, the struct's."""
     columns = _parse(text).find_all(exp.Column, bfs=False)
-    return list(dict.fromkeys(column.sql(dialect="spark").strip("`") for column in columns))
+    return list(dict.fromkeys(column.parts[0].name for column in columns))
 
 
 def _parse(text: str) -> exp.Condition:

@@ -3,6 +3,7 @@ package penstock.kernel;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -12,22 +13,29 @@ import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The kernel's scalar functions as a Spark catalog, called from SQL as {@code penstock.decode.NAME(bytes)}
- * and {@code penstock.lookup.NAME(key)}. They are registered on the driver; what executors need travels
+ * The kernel's scalar functions as a Spark catalog, called from SQL as {@code penstock.decode.NAME(bytes)},
+ * {@code penstock.lookup.NAME(key)} and so on. They are registered on the driver; what executors need travels
  * inside the plan.
  */
 public final class Functions implements FunctionCatalog {
-  private static final Map<String, BoundFunction> REGISTERED = new ConcurrentHashMap<>();
+  private static final Map<String, Function<DataType, BoundFunction>> REGISTERED = new ConcurrentHashMap<>();
   private String catalog;
+
+  /** Makes a function known; it is bound to the type of its one argument. */
+  static void register(String name, Function<DataType, BoundFunction> binding) {
+    REGISTERED.put(name, binding);
+  }
 
   /** Registers a decoder for a schema given as DDL. */
   public static void decode(String name, String ddl) {
-    REGISTERED.put("decode." + name, new Decode(StructType.fromDDL(ddl)));
+    Decode decode = new Decode(StructType.fromDDL(ddl));
+    register("decode." + name, input -> decode);
   }
 
   /**
@@ -50,7 +58,8 @@ public final class Functions implements FunctionCatalog {
         throw new IllegalArgumentException("key '" + row.getUTF8String(0) + "' stands twice");
     }
     JavaSparkContext context = JavaSparkContext.fromSparkContext(rows.sparkSession().sparkContext());
-    REGISTERED.put("lookup." + name, new Lookup(context.broadcast(table), taken));
+    Lookup lookup = new Lookup(context.broadcast(table), taken);
+    register("lookup." + name, input -> lookup);
     return table.size();
   }
 
@@ -71,11 +80,11 @@ public final class Functions implements FunctionCatalog {
   }
 
   @Override public UnboundFunction loadFunction(Identifier id) {
-    BoundFunction function = REGISTERED.get(String.join(".", id.namespace()) + "." + id.name());
-    if (function == null) throw new IllegalArgumentException("the kernel has no function " + id);
+    Function<DataType, BoundFunction> binding = REGISTERED.get(String.join(".", id.namespace()) + "." + id.name());
+    if (binding == null) throw new IllegalArgumentException("the kernel has no function " + id);
     return new UnboundFunction() {
-      @Override public BoundFunction bind(StructType input) { return function; }
-      @Override public String description() { return function.name() + " " + id.name(); }
+      @Override public BoundFunction bind(StructType input) { return binding.apply(input.apply(0).dataType()); }
+      @Override public String description() { return id.toString(); }
       @Override public String name() { return id.name(); }
     };
   }

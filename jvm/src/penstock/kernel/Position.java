@@ -17,4 +17,12 @@ final class Position implements Comparable<Position> {
     if (order == 0) order = Integer.compare(partition, other.partition);
     return order != 0 ? order : Long.compare(offset, other.offset);
   }
+
+  void write(Wire wire, long sinceMs) {
+    wire.putLong(timeMs - sinceMs).putLong(partition).putLong(offset);
+  }
+
+  static Position read(Wire wire, long sinceMs) {
+    return new Position(sinceMs + wire.getLong(), (int) wire.getLong(), wire.getLong());
+  }
 }

@@ -1,0 +1,115 @@
+package penstock.kernel;
+
+import java.util.Arrays;
+
+/** Bytes being written, or being read: short numbers short, everything else as it is. */
+final class Wire {
+  private static final byte[] NONE = new byte[0];
+
+  private byte[] bytes;
+  private int at = 0;
+
+  /** For writing. */
+  Wire(int expected) {
+    bytes = new byte[expected];
+  }
+
+  /** For reading. */
+  Wire(byte[] bytes) {
+    this.bytes = bytes;
+  }
+
+  /** A copy of what was written. */
+  byte[] written() {
+    return Arrays.copyOf(bytes, at);
+  }
+
+  /** What was written; the wire is empty again. */
+  byte[] take() {
+    byte[] written = written();
+    at = 0;
+    return written;
+  }
+
+  /** Makes the room for more bytes, perhaps in a new array, and answers where they go. */
+  private int room(int more) {
+    if (at + more > bytes.length) bytes = Arrays.copyOf(bytes, Math.max(at + more, bytes.length * 2));
+    int start = at;
+    at += more;
+    return start;
+  }
+
+  Wire putByte(int value) {
+    int start = room(1);
+    bytes[start] = (byte) value;
+    return this;
+  }
+
+  /** Zigzag, seven bits a byte: small numbers of either sign are short. */
+  Wire putLong(long value) {
+    int start = room(10);
+    long rest = value << 1 ^ value >> 63;
+    at = start;
+    while ((rest & ~0x7fL) != 0) {
+      bytes[at++] = (byte) (rest & 0x7f | 0x80);
+      rest >>>= 7;
+    }
+    bytes[at++] = (byte) rest;
+    return this;
+  }
+
+  Wire putFixed(long value) {
+    int start = room(8);
+    for (int i = 0; i < 8; i++) bytes[start + i] = (byte) (value >>> 8 * (7 - i));
+    return this;
+  }
+
+  Wire putBytes(byte[] value) {
+    putLong(value.length);
+    int start = room(value.length);
+    System.arraycopy(value, 0, bytes, start, value.length);
+    return this;
+  }
+
+  /** All that the other has not read yet, as it is. */
+  Wire putRest(Wire other) {
+    int more = other.bytes.length - other.at;
+    int start = room(more);
+    System.arraycopy(other.bytes, other.at, bytes, start, more);
+    return this;
+  }
+
+  boolean hasMore() {
+    return at < bytes.length;
+  }
+
+  byte getByte() {
+    return bytes[at++];
+  }
+
+  long getLong() {
+    long rest = 0;
+    int shift = 0;
+    byte b;
+    do {
+      b = bytes[at++];
+      rest |= (b & 0x7fL) << shift;
+      shift += 7;
+    } while (b < 0);
+    return rest >>> 1 ^ -(rest & 1);
+  }
+
+  long getFixed() {
+    long value = 0;
+    for (int i = 0; i < 8; i++) value = value << 8 | bytes[at++] & 0xff;
+    return value;
+  }
+
+  byte[] getBytes() {
+    int length = (int) getLong();
+    if (length == 0) return NONE;
+    at += length;
+    return Arrays.copyOfRange(bytes, at - length, at);
+  }
+
+}

@@ -1,0 +1,124 @@
+"""Events to sessions or windows, by the kernel's two stages: before the shuffle and behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DoubleType, LongType
+
+from penstock.engine.cleanse import CREATED, TS, reason
+from penstock.errors import SpecError
+from penstock.spec import Grouping, Measure, PipelineSpec
+
+Layout = list[list[str]]
+"""Name, operation and type of each measure: what state is written by."""
+
+
+def group(
+    spark: SparkSession,
+    events: DataFrame,
+    spec: PipelineSpec,
+    layouts: Sequence[Layout],
+    *,
+    combine: bool = True,
+) -> DataFrame:
+    """Rows of every kind (live, final, corrected, retracted, late, duplicate, rejected); see Spans.java.
+
+    Rejected records travel with the rest under a key of their own: a branch for them would read and decode
+    the topic a second time.
+    """
+    grouping = _required_grouping(spec)
+    kernel = _kernel(spark, spec, layouts)
+    kernel.register(spec.name)
+    judged = events.withColumn("_reason", F.expr(reason(spec)))
+    tick = F.col("clock_ms").isNotNull()
+    good = F.col("_reason").isNull() & ~tick
+    # A tick carries nothing: it only moves the clock. Nor does a rejected record's time move it.
+    at = F.when(tick, F.col("clock_ms")).when(good, F.col(TS)).otherwise(F.lit(0))
+    aside = F.concat(F.lit("\0aside-"), F.col("partition").cast("string"))
+    event = F.struct(
+        F.when(good, F.col(TS)).alias("ts"),
+        F.col(CREATED).alias("created_ms"),
+        "partition",
+        "offset",
+        _dedupe_id(spec).alias("id"),
+        F.when(~tick, F.col("_reason")).alias("reason"),
+        F.when(~good & ~tick, F.col("value")).alias("raw"),
+        *measure_columns(judged, grouping),
+    ).alias("event")
+    parts = judged.select(
+        F.when(good, F.col(f"`{grouping.key}`").cast("string")).otherwise(aside).cast("binary").alias("key"),
+        event,
+        F.timestamp_millis(at).alias("_at"),
+    ).select("key", F.expr(f"penstock.part.`{spec.name}`(event)").alias("part"), "_at")
+    # With its event-time column dropped, the operator's timers follow the watermark but no row is dropped as
+    # late before the operator sees it: it decides.
+    timed = parts.withWatermark("_at", f"{grouping.out_of_order.ms} milliseconds").drop("_at")
+    dedupe = spec.cleanse.dedupe
+    told = kernel.apply(timed._jdf, grouping.lateness.ms, dedupe.within.ms if dedupe else 0, combine)
+    rows = DataFrame(told, spark).select(F.expr(f"penstock.told.`{spec.name}`(value)").alias("_told"))
+    return rows.select("_told.*")
+
+
+def measure_layout(events: DataFrame, spec: PipelineSpec) -> Layout:
+    """What state must hold for the spec, given the types of its expressions."""
+    grouping = _required_grouping(spec)
+    fields = events.select(*measure_columns(events, grouping)).schema.fields
+    return [
+        [measure.name, measure.function, field.dataType.simpleString()]
+        for measure, field in zip(grouping.measures, fields, strict=True)
+    ]
+
+
+def measure_columns(events: DataFrame, grouping: Grouping) -> list[Column]:
+    """The value that each measure takes of an event, as a type that the kernel holds."""
+    return [_measure_column(events, measure).alias(measure.name) for measure in grouping.measures]
+
+
+def _measure_column(events: DataFrame, measure: Measure) -> Column:
+    if measure.expression is None:
+        return F.lit(1).cast("long")
+    value = F.expr(measure.expression)
+    if measure.function == "count":
+        return F.when(value.isNotNull(), F.lit(1).cast("long"))
+    type_ = events.select(value).schema.fields[0].dataType
+    held = _held_as(type_)
+    if held is None or (measure.function == "sum" and held.typeName() not in ("long", "double", "decimal")):
+        problem = f"cannot take the {measure.function} of a {type_.simpleString()}"
+        raise SpecError("measures", [f'{measure.name} = "{measure.text}": {problem}'])
+    return value.cast(held)
+
+
+def _held_as(type_: DataType) -> DataType | None:
+    """What the kernel holds a value as, if it can."""
+    name = type_.typeName()
+    if name in ("string", "boolean", "decimal", "date", "timestamp", "long", "double"):
+        return type_
+    if name in ("byte", "short", "integer"):
+        return LongType()
+    return DoubleType() if name == "float" else None
+
+
+def _dedupe_id(spec: PipelineSpec) -> Column:
+    if spec.cleanse.dedupe is None:
+        return F.lit(None).cast("string")
+    return F.col(f"`{spec.cleanse.dedupe.on}`").cast("string")
+
+
+def _required_grouping(spec: PipelineSpec) -> Grouping:
+    if spec.grouping is None:
+        raise SpecError(spec.name, ["has neither [sessions] nor [windows]"])
+    return spec.grouping
+
+
+def _kernel(spark: SparkSession, spec: PipelineSpec, layouts: Sequence[Layout]) -> Any:
+    made = spark._jvm.penstock.kernel.Grouping  # type: ignore[union-attr]
+    if spec.sessions is not None:
+        length = spec.sessions.max_length
+        return made.sessions(spec.sessions.gap.ms, length.ms if length else 0, list(layouts))
+    if spec.windows is not None:
+        return made.windows(spec.windows.size.ms, spec.windows.step.ms, list(layouts))
+    raise SpecError(spec.name, ["has neither [sessions] nor [windows]"])
