@@ -1,0 +1,1 @@
+"""Experiments on real parts: what a stage costs, how cost grows, what skew does."""

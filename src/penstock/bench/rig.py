@@ -1,0 +1,115 @@
+"""What experiments run on: embedded services, one Spark, topics filled once, and a meter of CPU seconds."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.engine.spark import open_spark
+from penstock.local.services import Addresses, Services
+from penstock.paths import DataDir, cache_dir
+from penstock.produce.encode import Message
+from penstock.sinks.kafka import QUIET, ensure_topics
+from penstock.spec import PipelineSpec
+from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run took."""
+
+    events: int
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def per_million(self) -> float:
+        """CPU seconds for a million events."""
+        return self.cpu_seconds / self.events * 1e6
+
+    @property
+    def eps(self) -> float:
+        return self.events / self.seconds
+
+
+@dataclass(frozen=True)
+class Rig:
+    """One Spark on one Kafka."""
+
+    spark: SparkSession
+    addresses: Addresses
+    data: DataDir
+    jvm: psutil.Process
+
+    def fill(self, topic: str, partitions: int, chunks: Iterator[list[Message]]) -> int:
+        """Make a topic of these records; how many there are."""
+        ensure_topics(self.addresses.kafka, {topic: partitions})
+        producer = Producer(
+            {
+                "bootstrap.servers": self.addresses.kafka,
+                **QUIET,
+                "compression.type": "lz4",
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 500_000,
+                "partitioner": "murmur2_random",
+            }
+        )
+        total = 0
+        for messages in chunks:
+            while len(producer) > 200_000:
+                producer.poll(0.05)
+            producer.produce_batch(topic, messages)
+            total += len(messages)
+        producer.flush()
+        return total
+
+    def measure(self, rows: DataFrame, events: int, *, prepare: Callable[[], None] | None = None) -> Cost:
+        """Run a streaming frame over all there is, into nothing."""
+        checkpoint = self.data.root / f"bench-{uuid.uuid4().hex[:8]}"
+        if prepare:
+            prepare()
+        before, began = self._cpu_s(), time.perf_counter()
+        query = (
+            rows.writeStream.format("noop")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        cost = Cost(events, time.perf_counter() - began, self._cpu_s() - before)
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        return cost
+
+    def _cpu_s(self) -> float:
+        times = self.jvm.cpu_times()
+        return float(times.user + times.system)
+
+
+@contextmanager
+def open_rig(spec: PipelineSpec, say: Callable[[str], None]) -> Iterator[Rig]:
+    """A rig of its own, alone: experiments side by side would measure each other."""
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    with (cache_dir() / "bench.lock").open("w") as lock, TemporaryDirectory(prefix="penstock-bench-") as home:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        data = DataDir.at(Path(home))
+        services = Services(data, tie_to_parent=True, say=say, only=("kafka",))
+        try:
+            addresses = services.start()
+            java, jars, kernel = ensure_java(say), ensure_jars("spark", say), ensure_kernel(say)
+            spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home)
+            [jvm] = [p for p in psutil.Process().children() if "SparkSubmit" in " ".join(p.cmdline())]
+            yield Rig(spark, addresses, data, jvm)
+            spark.stop()
+        finally:
+            services.stop()
