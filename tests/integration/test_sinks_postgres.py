@@ -349,15 +349,18 @@ def test_a_writer_stopped_inside_its_transaction_is_ended_by_the_next_one_and_fe
     # [1] The stopped process keeps its connection, and with it the lock, for as long as it is stopped.
     place.key, place.version = ("n",), None
     place.writer().write(Batch.of(place.query, 0, numbers(0)))
-    with place.held_up():
-        zombie = run_writer(place, 1, 2)
-        eventually(lambda: place.waiting("relation") == 1)
-        zombie.send_signal(signal.SIGSTOP)
-    heir = place.writer()
-    for number in (1, 2):
-        assert not heir.write(Batch.of(place.query, number, numbers(number))).replayed
-    zombie.send_signal(signal.SIGCONT)
-    said, _ = zombie.communicate(timeout=PATIENCE_S)
+    try:
+        with place.held_up():
+            zombie = run_writer(place, 1, 2)
+            eventually(lambda: place.waiting("relation") == 1)
+            zombie.send_signal(signal.SIGSTOP)
+        heir = place.writer()
+        for number in (1, 2):
+            assert not heir.write(Batch.of(place.query, number, numbers(number))).replayed
+        zombie.send_signal(signal.SIGCONT)
+        said, _ = zombie.communicate(timeout=PATIENCE_S)
+    finally:
+        zombie.kill()
     assert said.split() == ["SinkError", "Fenced"]
     assert place.position() == 2
     assert place.select("count(*), count(DISTINCT n)") == [(1500, 1500)]
