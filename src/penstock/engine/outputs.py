@@ -48,7 +48,13 @@ def open_outputs(spec: PipelineSpec, kafka: str, clickhouse: str, adopt: Sequenc
         else:
             keep = "all" if exactly_once else "newest"
             sink = ClickHouseSink(
-                name, clickhouse, described.table, spec.name, keep=keep, adopt=name in adopt
+                name,
+                clickhouse,
+                described.table,
+                spec.name,
+                key=("session_id",),
+                keep=keep,
+                adopt=name in adopt,
             )
         outputs.append(Output(rows, sink))
     return outputs

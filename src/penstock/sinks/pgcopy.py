@@ -1,8 +1,7 @@
 """Arrow rows as PostgreSQL's COPY reads them.
 
-As CSV, which Arrow writes at 1 µs for a row of 11 columns and PostgreSQL parses into whatever type the column
-has (a text into a uuid, say). Rows handed to psycopg one by one cost 7 to 9 µs of Python, as text and as
-binary.
+As CSV: Arrow writes a row of 11 columns in 0.7 µs, and PostgreSQL reads it into whatever type a column has
+(a text into a uuid, say). The same rows, given to psycopg one by one, take 7 to 9 µs, as text or as binary.
 """
 
 from __future__ import annotations

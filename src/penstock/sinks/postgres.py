@@ -11,6 +11,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from penstock.errors import SinkError
+from penstock.sinks.keys import require_keys
 from penstock.sinks.pgtable import Connection, KeyedTable, exists
 from penstock.sinks.protocol import Batch, Position, Written, must_write
 
@@ -110,6 +111,7 @@ class PostgresSink:
             raise SinkError(f"sink {self.name}: PostgreSQL at {where} does not answer: {error}") from error
 
     def write(self, batch: Batch) -> Written:
+        require_keys(self.name, batch.rows, self._table.identity)
         try:
             if not self._opened:
                 self._create(batch)
