@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from penstock.sinks.clickhouse import _column_type
+from penstock.sinks.chcolumns import column_type
 from penstock.sinks.encode import dead_letters, json_rows
 
 SESSIONS = pa.table(
@@ -96,4 +96,4 @@ def test_dead_letters_of_one_batch_have_different_keys() -> None:
     ],
 )
 def test_a_column_gets_the_clickhouse_type_that_holds_it(field: pa.Field, type_: str) -> None:
-    assert _column_type(field) == type_
+    assert column_type(field) == type_

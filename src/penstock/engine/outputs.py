@@ -15,10 +15,11 @@ import penstock.spec as spec_
 from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.originals import Originals
 from penstock.engine.receipt import Receipt, SinkReceipt
-from penstock.engine.rows import for_sink, in_order, latency_counts, tally, with_originals
+from penstock.engine.rows import for_sink, in_order, latency_counts, span_id, tally, with_originals
 from penstock.sinks.clickhouse import ClickHouseSink
 from penstock.sinks.encode import dead_letters, json_rows
 from penstock.sinks.kafka import Encoder, KeyedKafkaSink, TransactionalKafkaSink
+from penstock.sinks.postgres import PostgresSink
 from penstock.sinks.protocol import Batch, Sink
 from penstock.spec import PipelineSpec
 
@@ -57,8 +58,22 @@ def _open(spec: PipelineSpec, query: str, sink: spec_.Sink, at: Endpoints, *, ad
         if exactly_once:
             return TransactionalKafkaSink(sink.name, at.kafka, sink.topic, query, encode, adopt=adopt)
         return KeyedKafkaSink(sink.name, at.kafka, sink.topic, encode)
-    keep = "all" if exactly_once else "newest"
-    return ClickHouseSink(sink.name, at.clickhouse, sink.table, query, keep=keep, adopt=adopt)
+    is_event = "events" in sink.rows
+    key = (str(sink.key) if is_event else span_id(spec),)
+    if isinstance(sink, spec_.ClickHouseSink):
+        keep = "all" if exactly_once else "newest"
+        return ClickHouseSink(sink.name, at.clickhouse, sink.table, query, key=key, keep=keep, adopt=adopt)
+    return PostgresSink(
+        sink.name,
+        at.postgres,
+        sink.table,
+        query,
+        key=key,
+        version=None if is_event else "version",
+        exactly_once=exactly_once,
+        max_rows=int(sink.max_rows),
+        adopt=adopt,
+    )
 
 
 def _encoder(spec: PipelineSpec, sink: spec_.KafkaSink) -> Encoder:

@@ -20,7 +20,8 @@ from penstock.errors import PenstockError, PipelineFailed, SinkError, first_line
 from penstock.paths import DataDir
 from penstock.sinks.clickhouse import clickhouse_answers
 from penstock.sinks.kafka import CONTROL_TOPIC, ensure_topics, kafka_answers
-from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec, Sink
+from penstock.sinks.postgres import postgres_answers
+from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec, PostgresSink, Sink
 
 _POLL_S = 0.2
 _ATTEMPTS_WITHOUT_PROGRESS = 4
@@ -138,6 +139,8 @@ class Query:
         away = [] if kafka_answers(at.kafka) else [f"Kafka at {at.kafka}"]
         if ClickHouseSink in kinds and not clickhouse_answers(at.clickhouse):
             away.append(f"ClickHouse at {at.clickhouse}")
+        if PostgresSink in kinds and not postgres_answers(at.postgres):
+            away.append("PostgreSQL")
         return away
 
 

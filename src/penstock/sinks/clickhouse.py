@@ -11,6 +11,8 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from penstock.errors import SinkError
+from penstock.sinks.chcolumns import column_type, sortable, storable
+from penstock.sinks.keys import require_keys
 from penstock.sinks.protocol import Batch, Position, Written, digest, must_write
 
 POSITIONS_TABLE = "penstock_positions"
@@ -34,15 +36,6 @@ SETTINGS non_replicated_deduplication_window = 1000
 _OF_BATCH = "WHERE query = {query:String} AND batch = {batch:Int64}"
 _SLOT = 0
 
-_TYPES = {
-    pa.string(): "String",
-    pa.int64(): "Int64",
-    pa.int32(): "Int32",
-    pa.float64(): "Float64",
-    pa.bool_(): "Bool",
-    pa.binary(): "String",
-}
-
 
 class ClickHouseSink:
     """Rows into a table, each carrying query and batch.
@@ -51,25 +44,37 @@ class ClickHouseSink:
       Lost: nothing, as long as ClickHouse keeps what it acknowledged; a batch that comes again is counted.
       Duplicated: nothing: one insert is one block, with the batch as its deduplication token.
       Delayed: a batch is visible as a whole when its insert is acknowledged.
-    At least once (`keep="newest"`, ReplacingMergeTree by version): a batch that comes again replaces itself.
-      Readers use the view TABLE_latest, which has the newest row of each session and no retracted ones.
+    At least once (`keep="newest"`, ReplacingMergeTree): a batch that comes again replaces itself.
+    Rows with a `version` (sessions, windows), and all that come at least once, have a view for readers:
+    TABLE_latest, with the newest row of each `key` and no retracted ones.
     """
 
     def __init__(
-        self, name: str, address: str, table: str, query: str, *, keep: str, adopt: bool = False
+        self,
+        name: str,
+        address: str,
+        table: str,
+        query: str,
+        *,
+        key: Sequence[str],
+        keep: str,
+        adopt: bool = False,
     ) -> None:
         self.name = name
         self._table = table
         self._query = query
+        self._key = tuple(key)
         self._exactly_once = keep == "all"
         self._adopt = adopt
         self._opened = False
         try:
             self._client: Client = connect(address)
         except ClickHouseError as error:
-            raise SinkError(f"sink {name}: ClickHouse at {address} does not answer: {error}") from error
+            where = address.rpartition("@")[2]  # without a password
+            raise SinkError(f"sink {name}: ClickHouse at {where} does not answer: {error}") from error
 
     def write(self, batch: Batch) -> Written:
+        require_keys(self.name, batch.rows, self._identity(batch.rows.schema))
         try:
             if not self._opened:
                 self._create(batch.rows.schema)
@@ -120,20 +125,21 @@ class ClickHouseSink:
 
     def _compare(self, batch: Batch) -> None:
         """Hold a batch against its rows in the table: the writer that left no position left no digest."""
-        names = batch.rows.column_names
+        stored = storable(batch.rows)
+        names = stored.column_names
         held = self._client.query_arrow(
             f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {self._table} {_OF_BATCH}",  # noqa: S608
             parameters={"query": self._query, "batch": batch.number},
             use_strings=True,
-        ).cast(batch.rows.schema)
+        ).cast(stored.schema)
         order = [(name, "ascending") for name in names]
-        position = Position(batch.number, held.num_rows, digest(held.sort_by(order)))
-        came = Batch.of(self._query, batch.number, batch.rows.sort_by(order))
+        position = Position(batch.number, held.num_rows, digest(sortable(held).sort_by(order)))
+        came = Batch.of(self._query, batch.number, sortable(stored).sort_by(order))
         must_write(self.name, came, position)
 
     def _insert(self, batch: Batch, token: str) -> None:
         settings = {"insert_deduplication_token": token, "async_insert": 0}
-        self._client.insert_arrow(self._table, batch.rows, settings=settings)
+        self._client.insert_arrow(self._table, storable(batch.rows), settings=settings)
 
     def _mark(self, batch: Batch) -> None:
         row = [self._query, self.name, _SLOT, batch.number, batch.count, batch.digest, datetime.now(UTC)]
@@ -169,21 +175,41 @@ class ClickHouseSink:
     def _create(self, schema: pa.Schema) -> None:
         if self._exactly_once:
             self._client.command(_POSITIONS_DDL)
-        columns = [f"`{field.name}` {_column_type(field)}" for field in schema]
+        versioned, key = "version" in schema.names, ", ".join(f"`{name}`" for name in self._key)
         engine = (
-            "MergeTree ORDER BY session_id SETTINGS non_replicated_deduplication_window = 1000"
+            f"MergeTree ORDER BY ({key}) SETTINGS non_replicated_deduplication_window = 1000"
             if self._exactly_once
-            else "ReplacingMergeTree(version) ORDER BY session_id"
+            else f"ReplacingMergeTree({'version' if versioned else ''}) ORDER BY ({key})"
         )
+        columns = ", ".join(self._columns(schema))
+        self._client.command(f"CREATE TABLE IF NOT EXISTS {self._table} ({columns}) ENGINE = {engine}")
+        self._check_columns(schema.names)
+        if versioned:
+            self._create_view(schema, f"{self._table} ORDER BY version DESC LIMIT 1 BY {key}")
+        elif not self._exactly_once:
+            self._create_view(schema, f"{self._table} FINAL")
+
+    def _create_view(self, schema: pa.Schema, newest: str) -> None:
+        shown = "kind != 'retracted'" if "kind" in schema.names else "true"
         self._client.command(
-            f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(columns)}) ENGINE = {engine}"
+            f"CREATE VIEW IF NOT EXISTS {self._table}_latest AS "  # noqa: S608
+            f"SELECT * FROM (SELECT * FROM {newest}) WHERE {shown}"
         )
-        self._client.command(
-            f"CREATE VIEW IF NOT EXISTS {self._table}_latest AS SELECT * FROM "  # noqa: S608
-            f"(SELECT * FROM {self._table} ORDER BY version DESC LIMIT 1 BY session_id) "
-            "WHERE kind != 'retracted'"
-        )
-        self._check_columns([field.name for field in schema])
+
+    def _columns(self, schema: pa.Schema) -> list[str]:
+        """The columns as CREATE TABLE takes them; those by which it orders cannot be null."""
+        for name in self._identity(schema):
+            at = schema.get_field_index(name)
+            schema = schema.set(at, schema.field(at).with_nullable(False))
+        try:
+            return [f"`{field.name}` {column_type(field)}" for field in schema]
+        except TypeError as error:
+            raise SinkError(
+                f"sink {self.name}: {error}", hint="Cast it to another type in the spec."
+            ) from error
+
+    def _identity(self, schema: pa.Schema) -> tuple[str, ...]:
+        return (*self._key, "version") if "version" in schema.names else self._key
 
     def _check_columns(self, wanted: Sequence[str]) -> None:
         have = [row[0] for row in self._client.query(f"DESCRIBE TABLE {self._table}").result_rows]
@@ -196,11 +222,6 @@ class ClickHouseSink:
 
     def close(self) -> None:
         self._client.close()
-
-
-def _column_type(field: pa.Field) -> str:
-    base = _TYPES[field.type]
-    return f"Nullable({base})" if field.nullable else base
 
 
 def connect(address: str) -> Client:

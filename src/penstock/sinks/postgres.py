@@ -1,0 +1,190 @@
+"""Rows into a PostgreSQL table, one transaction a batch, with the position in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from penstock.errors import SinkError
+from penstock.sinks.keys import require_keys
+from penstock.sinks.pgtable import Connection, KeyedTable, exists
+from penstock.sinks.protocol import Batch, Position, Written, must_write
+
+POSITIONS_TABLE = "penstock_positions"
+"""In the schema of the sink's table, where the sink's user may create tables."""
+
+_SLOT = 0
+
+# Defaults: what the address says comes first.
+_CONNECTION = {
+    "application_name": "penstock",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+# The timestamps of COPY are in UTC. Without synchronous_commit a server that is killed forgets what it
+# acknowledged.
+_SESSION = """
+SELECT set_config('statement_timeout', '60s', false), set_config('timezone', 'UTC', false);
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
+"""
+
+_POSITIONS_DDL = sql.SQL("""
+CREATE TABLE {} (
+  query text, sink text, slot integer, batch bigint NOT NULL, rows bigint NOT NULL, digest text NOT NULL,
+  written_at timestamptz NOT NULL, PRIMARY KEY (query, sink, slot)
+)
+""")
+_READ = sql.SQL("SELECT batch, rows, digest FROM {} WHERE query = %s AND sink = %s AND slot = %s")
+_MARK = sql.SQL("""
+INSERT INTO {} (query, sink, slot, batch, rows, digest, written_at)
+VALUES (%s, %s, %s, %s, %s, %s, clock_timestamp())
+ON CONFLICT (query, sink, slot) DO UPDATE
+SET batch = excluded.batch, rows = excluded.rows, digest = excluded.digest, written_at = excluded.written_at
+""")
+
+_LOCK = "SELECT pg_advisory_xact_lock(%s)"
+# pg_locks shows the 64 bits of such a lock as two numbers.
+_END_HOLDERS = """
+SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = %s
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND granted AND pid <> pg_backend_pid()
+"""
+
+
+class PostgresSink:
+    """Rows into a table, one for each key: the newest.
+
+    Lost: nothing that was acknowledged, as long as the server has fsync on.
+    Duplicated: nothing: a row that comes again meets its key. Exactly once, a batch that comes again is
+      compared and not written; at least once, it is written over itself.
+    Delayed: a batch is visible as a whole when its transaction commits.
+    With `version` only a higher version replaces a row; without, whatever comes later.
+    Readers of rows with a `kind` use the view TABLE_latest, which leaves out the retracted ones.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        table: str,
+        query: str,
+        *,
+        key: Sequence[str],
+        version: str | None,
+        exactly_once: bool,
+        max_rows: int = 5_000,
+        adopt: bool = False,
+    ) -> None:
+        self.name = name
+        self._table = KeyedTable(name, table, key, version)
+        self._exactly_once = exactly_once
+        self._max_rows = max_rows
+        self._adopt = adopt
+        self._positions = sql.Identifier(*table.split(".")[:-1], POSITIONS_TABLE)
+        self._place = (query, name, _SLOT)
+        self._lock = _lock_key(self._positions.as_string(None), *self._place)
+        self._opened = False
+        self._connection = self._connect(address)
+
+    def _connect(self, address: str) -> Connection:
+        try:
+            parts = _parse(address)
+        except ValueError as error:
+            raise SinkError(
+                f"sink {self.name}: {error}",
+                hint="Write postgresql://user:password@host:port/database, with %40 for @ and %2F for /.",
+            ) from error
+        try:
+            return _open(parts)
+        except psycopg.Error as error:
+            where = f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}"
+            raise SinkError(f"sink {self.name}: PostgreSQL at {where} does not answer: {error}") from error
+
+    def write(self, batch: Batch) -> Written:
+        require_keys(self.name, batch.rows, self._table.identity)
+        try:
+            if not self._opened:
+                self._create(batch)
+            with self._connection.transaction():
+                replayed = self._exactly_once and not self._is_due(batch)
+                if not replayed:
+                    self._table.upsert(self._connection, batch.rows, self._max_rows)
+                    if self._exactly_once:
+                        self._mark(batch)
+        except psycopg.Error as error:
+            raise SinkError(f"sink {self.name}: {error}") from error
+        self._opened = True
+        return Written(batch.count, batch.digest, replayed)
+
+    def _create(self, batch: Batch) -> None:
+        with self._connection.transaction():
+            # CREATE ... IF NOT EXISTS fails when two sinks do it at once, and for a user who may not create.
+            self._connection.execute(_LOCK, [_lock_key("create")])
+            if self._exactly_once and not exists(self._connection, self._positions):
+                self._connection.execute(_POSITIONS_DDL.format(self._positions))
+            self._table.create(self._connection, batch.rows.schema)
+
+    def _is_due(self, batch: Batch) -> bool:
+        """Whether the batch is to be written; from here to the commit no other writer of this sink can ask.
+
+        A new writer ends the session of one that holds the lock, which might be stopped and hold it for ever.
+        One that has written before waits: if it is the older, it then finds its batch there, or a later one.
+        """
+        if not self._opened:
+            self._connection.execute(_END_HOLDERS, [self._lock])
+        self._connection.execute(_LOCK, [self._lock])
+        held = self._connection.execute(_READ.format(self._positions), self._place).fetchone()
+        return must_write(self.name, batch, Position(*held) if held else None, adopt=self._adopt)
+
+    def _mark(self, batch: Batch) -> None:
+        row = (*self._place, batch.number, batch.count, batch.digest)
+        self._connection.execute(_MARK.format(self._positions), row)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def postgres_answers(address: str) -> bool:
+    """Whether a PostgreSQL server answers at all."""
+    try:
+        _open(_parse(address)).close()
+    except (psycopg.Error, ValueError):
+        return False
+    return True
+
+
+def _open(parts: dict[str, Any]) -> Connection:
+    connection = psycopg.connect(
+        **{**_CONNECTION, **parts}, autocommit=True, client_encoding="utf8", prepare_threshold=None
+    )
+    # Each statement must see what was committed before it: the position is read after waiting for the lock.
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    connection.execute(_SESSION)
+    return connection
+
+
+def _parse(address: str) -> dict[str, Any]:
+    """The parts of an address. Errors of libpq can show a password that was not encoded; ours do not."""
+    try:
+        parts = conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        parts = {"host": "@"}
+    well_formed = str(parts.get("port", 5432)).replace(",", "").isdigit()
+    if not well_formed or any("@" in str(parts.get(part, "")) for part in ("host", "dbname")):
+        raise ValueError("the address of PostgreSQL cannot be read")
+    return parts
+
+
+def _lock_key(*parts: object) -> int:
+    name = "\n".join(["penstock", *map(str, parts)])
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True)
