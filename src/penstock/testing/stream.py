@@ -1,0 +1,118 @@
+"""The real engine, fed with chosen batches and without a broker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.engine.pipeline import build
+from penstock.engine.rows import in_order
+from penstock.engine.spark import open_spark
+from penstock.paths import DataDir
+from penstock.spec import PipelineSpec
+from penstock.testing.events import Record, Row
+from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
+
+_RECORD = pa.schema(
+    [
+        ("value", pa.binary()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", "UTC")),
+    ]
+)
+
+
+@contextmanager
+def open_test_spark(spec: PipelineSpec, directory: Path) -> Iterator[SparkSession]:
+    """Spark on two threads, with the JDK, the jars and the kernel it needs.
+
+    It takes ten seconds to start, so share one between tests. A process has one Spark: where one is open
+    already, it is given, and left open.
+    """
+    if (running := SparkSession.getActiveSession()) is not None:
+        yield running
+        return
+    session = open_spark(
+        spec,
+        DataDir.at(directory),
+        kernel=ensure_kernel(print),
+        jars=ensure_jars("spark", print),
+        java_home=ensure_java(print).home,
+        master="local[2]",
+    )
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@dataclass
+class EngineRun:
+    """One pipeline on one checkpoint. Each `run` goes on where the one before ended, as after a restart.
+
+    Reference data is read from the data directory, as ever; sinks are not written.
+    """
+
+    spark: SparkSession
+    spec: PipelineSpec
+    data: DataDir
+    _collected: list[list[Row]] = field(default_factory=list)
+
+    def run(self, batches: Sequence[Sequence[Record]]) -> list[list[Row]]:
+        """The rows of every batch, and of the one that follows when the last of them moved the clock."""
+        source = self.data / "source"
+        for batch in batches:
+            _write(source, batch)
+        records = (
+            self.spark.readStream.schema("value binary, partition int, offset long, timestamp timestamp")
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(source))
+        )
+        before = len(self._collected)
+        query = (
+            build(self.spark, records, self.spec, self.data)
+            .writeStream.foreachBatch(self._collect)
+            .outputMode("append")
+            .option("checkpointLocation", str(self.data.checkpoints / self.spec.name))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return self._collected[before:]
+
+    def _collect(self, frame: DataFrame, _batch: int) -> None:
+        self._collected.append(in_order(frame.toArrow()).to_pylist())
+
+
+def run_batches(
+    spark: SparkSession, spec: PipelineSpec, directory: Path, *runs: Sequence[Sequence[Record]]
+) -> list[list[Row]]:
+    """The rows of every batch of one or more runs, on a directory of the test's own."""
+    engine = EngineRun(spark, spec, DataDir.at(directory))
+    return [rows for batches in runs for rows in engine.run(batches)]
+
+
+def _write(source: Path, batch: Sequence[Record]) -> None:
+    """One file is one batch. Spark takes files by age: a later name must be a later file."""
+    rows = [
+        {
+            "value": record.value,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp_ms,
+        }
+        for record in batch
+    ]
+    number = len(list(source.glob("*.parquet")))
+    hidden, target = source / f".{number:05d}", source / f"{number:05d}.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, _RECORD), hidden)
+    hidden.rename(target)
+    os.utime(target, (1_700_000_000 + number, 1_700_000_000 + number))
