@@ -1,7 +1,7 @@
-"""What each stage of the clickstream costs, warm, beside Spark's own functions: `python -m penstock.bench.stages`.
+"""What each stage of the clickstream costs, warm, beside Spark's own functions.
 
-The reference work: 3,000,000 clicks of 230 bytes with 10 fields in 8 partitions, 0.5 % malformed, up to 2 s out
-of order, 200,000 users and 20,000 products, about 150,000 sessions of 20 clicks.
+The reference work: 3,000,000 clicks of 230 bytes with 10 fields in 8 partitions, 0.5 % malformed, up to 2 s
+out of order, 200,000 users and 20,000 products, about 150,000 sessions of 20 clicks.
 """
 
 from __future__ import annotations

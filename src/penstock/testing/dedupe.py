@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +30,17 @@ class Seen:
             within_ms = self._dedupe.within_ms
             self._taken = {id_: ts for id_, ts in self._taken.items() if ts + within_ms > clock_ms}
 
-    def knows(self, event: Event) -> bool:
-        return self._dedupe is not None and value_of(event, self._dedupe.on) in self._taken
+    def split(self, events: Iterable[Event]) -> tuple[list[Event], list[Event]]:
+        """Events with an id that is new, and those with one that was taken or comes again among them."""
+        fresh: list[Event] = []
+        repeated: list[Event] = []
+        came: set[Any] = set(self._taken)
+        for event in sorted(events, key=lambda event: event.position):
+            id_ = value_of(event, self._dedupe.on) if self._dedupe else None
+            (repeated if id_ in came else fresh).append(event)
+            if id_ is not None:
+                came.add(id_)
+        return fresh, repeated
 
     def take(self, event: Event) -> None:
         """Called for events that were let in; a null is no id."""

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.engine.pipeline import build
-from penstock.engine.rows import in_order
+from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.pipeline import build, tiers
+from penstock.engine.rows import in_order, span_id
 from penstock.engine.spark import open_spark
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
@@ -26,6 +27,7 @@ _RECORD = pa.schema(
         ("partition", pa.int32()),
         ("offset", pa.int64()),
         ("timestamp", pa.timestamp("ms", "UTC")),
+        ("clock_ms", pa.int64()),
     ]
 )
 
@@ -72,24 +74,37 @@ class EngineRun:
         for batch in batches:
             _write(source, batch)
         records = (
-            self.spark.readStream.schema("value binary, partition int, offset long, timestamp timestamp")
+            self.spark.readStream.schema(
+                "value binary, partition int, offset long, timestamp timestamp, clock_ms long"
+            )
             .option("maxFilesPerTrigger", 1)
             .parquet(str(source))
         )
         before = len(self._collected)
-        query = (
-            build(self.spark, records, self.spec, self.data)
-            .writeStream.foreachBatch(self._collect)
-            .outputMode("append")
-            .option("checkpointLocation", str(self.data.checkpoints / self.spec.name))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+        tier = next(tiers(self.spec))
+        checkpoint = Checkpoint(self.data.checkpoints / self.spec.name, self.spec.source.topic)
+        try:
+            rows, _ = build(self.spark, records, self.spec, self.data, tier, checkpoint, say=print)
+            query = (
+                rows.writeStream.foreachBatch(self._collect)
+                .outputMode("append")
+                .option("checkpointLocation", str(checkpoint.path))
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+        finally:
+            checkpoint.close()
         return self._collected[before:]
 
     def _collect(self, frame: DataFrame, _batch: int) -> None:
-        self._collected.append(in_order(frame.toArrow()).to_pylist())
+        rows = in_order(frame.toArrow())
+        if self.spec.grouping is not None:
+            place = rows.schema.get_field_index("span_id")
+            rows = rows.rename_columns(
+                [span_id(self.spec) if i == place else name for i, name in enumerate(rows.column_names)]
+            )
+        self._collected.append(rows.to_pylist())
 
 
 def run_batches(

@@ -59,10 +59,9 @@ class Windows:
         key.seen.forget(clock_ms)
         changed: set[int] = set()
         new_events: Counter[int] = Counter()
-        for event in sorted(events, key=lambda event: event.position):
-            if key.seen.knows(event):
-                out.append(aside("duplicate", event, "duplicate"))
-                continue
+        fresh, repeated = key.seen.split(events)
+        out += [aside("duplicate", event, "duplicate") for event in repeated]
+        for event in fresh:
             taking = [start for start in self.starts(event.ts_ms) if not self._forgotten(start, clock_ms)]
             if not taking:
                 out.append(aside("late", event, f"late: {clock_ms - event.ts_ms} ms behind the clock"))

@@ -47,7 +47,7 @@ final class Kept {
     byte[] encode(Kept kept) {
       wire.putByte(layouts.length - 1).putLong(kept.timerMs).putLong(kept.spans.size());
       for (Span span : kept.spans) {
-        wire.putLong(span.version).putByte((span.closed ? 1 : 0) | (span.reopened ? 2 : 0));
+        wire.putLong(span.version).putLong(span.born).putByte((span.closed ? 1 : 0) | (span.reopened ? 2 : 0));
         span.write(wire, current, false);
       }
       kept.seen.forEach((id, timeMs) -> wire.putFixed(id).putLong(timeMs));
@@ -61,9 +61,11 @@ final class Kept {
       kept.timerMs = wire.getLong();
       for (long left = wire.getLong(); left > 0; left--) {
         long version = wire.getLong();
+        long born = wire.getLong();
         byte flags = wire.getByte();
         Span span = current(Span.read(wire, layouts[layout], null), layout);
         span.version = version;
+        span.born = born;
         span.closed = (flags & 1) != 0;
         span.reopened = (flags & 2) != 0;
         span.told.add(new Span.Told(span));

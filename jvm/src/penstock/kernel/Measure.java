@@ -80,7 +80,7 @@ final class Measure implements Serializable {
   private Object plain(InternalRow event, int column) {
     if (type instanceof LongType || type instanceof TimestampType) return event.getLong(column);
     if (type instanceof DateType) return (long) event.getInt(column);
-    if (type instanceof DoubleType) return event.getDouble(column);
+    if (type instanceof DoubleType) return event.getDouble(column) + 0.0;  // no -0.0
     if (type instanceof BooleanType) return event.getBoolean(column);
     if (type instanceof DecimalType) {
       DecimalType decimal = (DecimalType) type;
@@ -92,7 +92,7 @@ final class Measure implements Serializable {
   private long hash(InternalRow event, int column) {
     Object value = plain(event, column);
     if (value instanceof Long) return XXH64.hashLong((Long) value, SEED);
-    if (value instanceof Double) return XXH64.hashLong(Double.doubleToLongBits((Double) value + 0.0), SEED);
+    if (value instanceof Double) return XXH64.hashLong(Double.doubleToLongBits((Double) value), SEED);
     if (value instanceof Boolean) return XXH64.hashLong((Boolean) value ? 1 : 0, SEED);
     return hash(value instanceof BigDecimal ? UTF8String.fromString(value.toString()) : (UTF8String) value);
   }

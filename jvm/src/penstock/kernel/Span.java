@@ -18,6 +18,8 @@ final class Span {
   // Kept from batch to batch.
   /** Of the newest row that readers have; each further row has a higher one. */
   long version;
+  /** Part of its identity, see {@link Spans}: 0, or the batch in which an old event became its start. */
+  long born;
   /** Readers have had a final row: the next one is a correction. */
   boolean closed;
   /** Events came after that final row and moved the end, so that another final row is owed. */
@@ -37,12 +39,14 @@ final class Span {
   /** A span's identity as readers know it. */
   static final class Told {
     final long startMs;
+    final long born;
     final long endMs;
     final long version;
     final boolean closed;
 
     Told(Span span) {
       startMs = span.startMs;
+      born = span.born;
       endMs = span.endMs;
       version = span.version;
       closed = span.closed;

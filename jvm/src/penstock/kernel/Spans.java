@@ -30,7 +30,8 @@ import scala.jdk.javaapi.CollectionConverters;
  *   <li>An event whose id is remembered leaves as {@code duplicate}. Ids are remembered until the clock is
  *       {@code within} past the event; those of late events are not.
  *   <li>A span's identity is its key and start. When the start moves or sessions merge, the identities that no
- *       longer hold leave as {@code retracted}.
+ *       longer hold leave as {@code retracted}. Where the start is so old that a span of that identity may
+ *       have been told of and forgotten, the number of the batch is part of it.
  *   <li>A record that was rejected upstream passes through and touches no state.
  *   <li>Every input row is told of exactly once: {@code new_events} of all rows, plus the rows of late,
  *       duplicate and rejected, are the records of the batch.
@@ -161,7 +162,7 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
       long dueMs = shape.dueMs(span);
       boolean due = dueMs <= clockMs;
       boolean finalOwed = !span.closed || span.reopened;
-      if (span.changed || due && finalOwed) tell(key, span, due, out);
+      if (span.changed || due && finalOwed) tell(key, span, due, clockMs, out);
       if (due && dueMs + latenessMs <= clockMs) kept.spans.remove(i);
       else nextMs = Math.min(nextMs, dueMs + (due ? latenessMs : 0));
     }
@@ -180,13 +181,21 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
     state.update(codec.encode(kept));
   }
 
-  private void tell(byte[] key, Span span, boolean due, List<byte[]> out) {
+  private long born(Span span, long clockMs) {
+    for (Span.Told told : span.told) if (told.startMs == span.startMs) return told.born;
+    boolean old = shape.lastDueMs(span.startMs) + latenessMs <= clockMs;
+    return old ? getHandle().getQueryInfo().getBatchId() : 0;
+  }
+
+  private void tell(byte[] key, Span span, boolean due, long clockMs, List<byte[]> out) {
+    if (span.changed) span.born = born(span, clockMs);
     // Of several identities that became one, one lives on: under its own name, or moved with the new start.
     boolean livesOn = false;
     for (Span.Told told : span.told) livesOn |= told.startMs == span.startMs;
+    span.told.sort(Comparator.comparingLong(told -> told.startMs));
     for (Span.Told told : span.told) {
       if (told.startMs == span.startMs) continue;
-      Told.writeRetracted(wire, key, told, livesOn, span.startMs);
+      Told.writeRetracted(wire, key, told, livesOn, span);
       out.add(wire.take());
       livesOn = true;
     }

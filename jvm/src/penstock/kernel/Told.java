@@ -58,7 +58,7 @@ public final class Told implements ScalarFunction<InternalRow> {
 
   private void span(Kind kind, byte[] key, Wire wire, Object[] row) {
     long startMs = wire.getLong();
-    row[1] = identity(key, startMs);
+    row[1] = identity(key, startMs, wire.getLong());
     row[3] = startMs;
     row[4] = startMs + wire.getLong();
     row[5] = wire.getLong();
@@ -66,7 +66,7 @@ public final class Told implements ScalarFunction<InternalRow> {
     row[7] = 0L;
     if (kind == Kind.RETRACTED) {
       String what = wire.getByte() == 1 ? "merged into " : "moved to ";
-      row[12] = UTF8String.concat(UTF8String.fromString(what), identity(key, wire.getLong()));
+      row[12] = UTF8String.concat(UTF8String.fromString(what), identity(key, wire.getLong(), wire.getLong()));
       return;
     }
     long events = wire.getLong();
@@ -88,12 +88,13 @@ public final class Told implements ScalarFunction<InternalRow> {
     if (wire.getByte() == 1) row[13] = wire.getBytes();
   }
 
-  static UTF8String identity(byte[] key, long startMs) {
-    return UTF8String.concat(UTF8String.fromBytes(key), UTF8String.fromString("@" + startMs));
+  private static UTF8String identity(byte[] key, long startMs, long born) {
+    String start = born == 0 ? "@" + startMs : "@" + startMs + "#" + born;
+    return UTF8String.concat(UTF8String.fromBytes(key), UTF8String.fromString(start));
   }
 
   static void writeSpan(Wire wire, Kind kind, byte[] key, Span span, boolean isFinal, Measure[] measures) {
-    writeHead(wire, kind, key, span.startMs, span.endMs, span.version, isFinal);
+    writeHead(wire, kind, key, span.startMs, span.born, span.endMs, span.version, isFinal);
     wire.putLong(span.newEvents);
     if (span.newEvents > 0) wire.putLong(span.oldestCreatedMs - span.startMs);
     for (int i = 0; i < measures.length; i++) {
@@ -102,14 +103,14 @@ public final class Told implements ScalarFunction<InternalRow> {
     }
   }
 
-  static void writeRetracted(Wire wire, byte[] key, Span.Told told, boolean merged, long intoMs) {
-    writeHead(wire, Kind.RETRACTED, key, told.startMs, told.endMs, told.version + 1, told.closed);
-    wire.putByte(merged ? 1 : 0).putLong(intoMs);
+  static void writeRetracted(Wire wire, byte[] key, Span.Told told, boolean merged, Span into) {
+    writeHead(wire, Kind.RETRACTED, key, told.startMs, told.born, told.endMs, told.version + 1, told.closed);
+    wire.putByte(merged ? 1 : 0).putLong(into.startMs).putLong(into.born);
   }
 
   private static void writeHead(
-      Wire wire, Kind kind, byte[] key, long startMs, long endMs, long version, boolean isFinal) {
-    wire.putByte(kind.ordinal()).putBytes(key).putLong(startMs).putLong(endMs - startMs).putLong(version);
+      Wire wire, Kind kind, byte[] key, long startMs, long born, long endMs, long version, boolean isFinal) {
+    wire.putByte(kind.ordinal()).putBytes(key).putLong(startMs).putLong(born).putLong(endMs - startMs).putLong(version);
     wire.putByte(isFinal ? 1 : 0);
   }
 
