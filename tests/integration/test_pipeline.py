@@ -74,7 +74,11 @@ class Rig:
             ledger_dir=self.data.produced / self.spec.name,
         )
 
-    def run_until_quiet(self, adopt: tuple[str, ...] = ()) -> list[Receipt]:
+    def state_keys(self) -> int:
+        state = self.spark.read.format("statestore").option("stateVarName", "spans")
+        return state.load(str(self.data.checkpoints / self.spec.name)).count()
+
+    def run_until_quiet(self, adopt: tuple[str, ...] = (), quiet_s: float = QUIET_S) -> list[Receipt]:
         """Run until nothing has happened for a while; the receipts of this run."""
         journal = JournalWriter(self.data.runs / self.spec.name / "journal.jsonl")
         stop, last = threading.Event(), [time.monotonic() + 30]
@@ -87,7 +91,7 @@ class Rig:
 
         def watch() -> None:
             while not stop.wait(0.2):
-                if time.monotonic() - last[0] > QUIET_S:
+                if time.monotonic() - last[0] > quiet_s:
                     stop.set()
 
         pipeline = Pipeline(
@@ -119,12 +123,12 @@ class Rig:
         return last
 
 
-NewRig = Callable[[], Rig]
+NewRig = Callable[..., Rig]
 
 
 @pytest.fixture
 def new_rig(services: Addresses, spark: SparkSession, tmp_path: Path) -> NewRig:
-    def make() -> Rig:
+    def make(**overrides: str) -> Rig:
         name = f"c{uuid.uuid4().hex[:8]}"
         names = {
             "name": name,
@@ -135,7 +139,7 @@ def new_rig(services: Addresses, spark: SparkSession, tmp_path: Path) -> NewRig:
             "sink.sessions_live.table": f"{name}_live",
             "sink.dead-letters.topic": f"{name}-dead",
         }
-        spec = clickstream(**names)
+        spec = clickstream(**names, **overrides)
         data = DataDir.at(tmp_path / name)
         write_reference(data.reference, users=PLAN.users, products=PLAN.products)
         ensure_topics(services.kafka, {spec.source.topic: spec.source.partitions})
@@ -168,6 +172,17 @@ def test_what_is_sent_comes_out_once_and_equals_the_oracle_over_two_runs(new_rig
     }
     for letter, header in zip(letters, headers, strict=True):
         assert letter.value() == originals[header["penstock.partition"], header["penstock.offset"]]
+
+
+def test_sessions_of_a_silent_topic_close_by_themselves(new_rig: NewRig) -> None:
+    rig = new_rig(
+        **{"sessions.gap": "2 seconds", "sessions.lateness": "1 second", "sessions.idle": "2 seconds"}
+    )
+    rig.send(seconds=1.0, rate_eps=200)
+    receipts = rig.run_until_quiet(quiet_s=12.0)
+    opened, closed = (sum(getattr(r, name) - r.merged for r in receipts) for name in ("opened", "closed"))
+    assert closed >= opened > 100
+    assert rig.state_keys() == 0
 
 
 def test_a_batch_whose_commit_was_lost_is_compared_not_written_again(new_rig: NewRig) -> None:

@@ -79,32 +79,32 @@ final class Combine implements MapPartitionsFunction<Tuple2<byte[], byte[]>, Tup
         passing = null;
         return part;
       }
-      Part.write(leavingSpans.next(), measures, wire);
+      Part.writeSpan(leavingSpans.next(), measures, wire);
       if (!leavingSpans.hasNext()) leavingSpans = null;
       return new Tuple2<>(leavingKey, wire.take());
     }
 
     private void takeIn(Tuple2<byte[], byte[]> keyed) {
       Wire part = new Wire(keyed._2());
-      if (!combining || part.getByte() == Part.ASIDE) {
+      byte kind = part.getByte();
+      if (kind == Part.TICK) return;
+      if (!combining || kind != Part.EVENT) {
         passing = keyed;
         return;
       }
-      add(held.computeIfAbsent(new Key(keyed._1()), key -> new ArrayList<>(1)), Part.read(part, measures));
+      List<Span> spans = held.computeIfAbsent(new Key(keyed._1()), key -> new ArrayList<>(1));
+      long timeMs = part.getLong();
+      // What an event bridges is joined behind the shuffle.
+      Span home = null;
+      for (int i = 0; i < spans.size() && home == null; i++)
+        if (shape.joins(spans.get(i), timeMs, timeMs)) home = spans.get(i);
+      Span span = Part.readEvent(part, timeMs, home, measures);
+      if (home == null) {
+        spans.add(span);
+        parts++;
+      }
       if (++events == SAMPLE && events < WORTHWHILE * parts) combining = false;
       if (!combining || parts >= HELD) leaving = held.entrySet().iterator();
-    }
-
-    private void add(List<Span> spans, Span part) {
-      for (int i = 0; i < spans.size(); i++) {
-        Span span = spans.get(i);
-        if (!shape.joins(span, part)) continue;
-        span.absorb(measures, part);
-        span.places.add(part.places);
-        return;  // what it bridges is joined behind the shuffle
-      }
-      spans.add(part);
-      parts++;
     }
   }
 

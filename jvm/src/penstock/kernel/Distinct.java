@@ -14,12 +14,7 @@ final class Distinct {
 
   private long[] hashes;
   private int size;
-  private boolean exact = true;
-
-  Distinct(long hash) {
-    hashes = new long[] {hash};
-    size = 1;
-  }
+  private boolean exact;
 
   private Distinct(long[] hashes, boolean exact) {
     this.hashes = hashes;
@@ -81,6 +76,11 @@ final class Distinct {
   void write(Wire wire) {
     wire.putByte(exact ? 1 : 0).putLong(size);
     for (int i = 0; i < size; i++) wire.putFixed(hashes[i]);
+  }
+
+  /** Of one value. */
+  static void write(Wire wire, long hash) {
+    wire.putByte(1).putLong(1).putFixed(hash);
   }
 
   static Distinct read(Wire wire) {

@@ -15,11 +15,6 @@ final class ExactSum {
   /** The sum of what is not finite; it takes over once there is any. */
   private double special = 0;
 
-  ExactSum(double first) {
-    parts = new double[2];
-    add(first);
-  }
-
   private ExactSum(double[] parts, double special) {
     this.parts = parts;
     this.size = parts.length;
@@ -80,15 +75,32 @@ final class ExactSum {
     return high;
   }
 
+  // How many parts there are, doubled, and one more where something was not finite.
+
   void write(Wire wire) {
-    wire.putLong(size).putFixed(Double.doubleToRawLongBits(special));
+    wire.putLong(size * 2 + (special != 0 ? 1 : 0));
+    if (special != 0) wire.putFixed(Double.doubleToRawLongBits(special));
     for (int i = 0; i < size; i++) wire.putFixed(Double.doubleToRawLongBits(parts[i]));
   }
 
+  /** A sum of one. */
+  static void write(Wire wire, double value) {
+    boolean finite = Math.abs(value) <= Double.MAX_VALUE;
+    wire.putLong(finite ? 2 : 1).putFixed(Double.doubleToRawLongBits(value));
+  }
+
   static ExactSum read(Wire wire) {
-    double[] parts = new double[(int) wire.getLong()];
-    double special = Double.longBitsToDouble(wire.getFixed());
+    int head = (int) wire.getLong();
+    double special = (head & 1) != 0 ? Double.longBitsToDouble(wire.getFixed()) : 0;
+    double[] parts = new double[head >> 1];
     for (int i = 0; i < parts.length; i++) parts[i] = Double.longBitsToDouble(wire.getFixed());
     return new ExactSum(parts, special);
+  }
+
+  /** Adds what {@link #read} would read. */
+  void addRead(Wire wire) {
+    int head = (int) wire.getLong();
+    if ((head & 1) != 0) special += Double.longBitsToDouble(wire.getFixed());
+    for (int left = head >> 1; left > 0; left--) add(Double.longBitsToDouble(wire.getFixed()));
   }
 }

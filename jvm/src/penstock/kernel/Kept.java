@@ -48,7 +48,7 @@ final class Kept {
       wire.putByte(layouts.length - 1).putLong(kept.timerMs).putLong(kept.spans.size());
       for (Span span : kept.spans) {
         wire.putLong(span.version).putLong(span.born).putByte((span.closed ? 1 : 0) | (span.reopened ? 2 : 0));
-        span.write(wire, current, false);
+        span.write(wire, current);
       }
       kept.seen.forEach((id, timeMs) -> wire.putFixed(id).putLong(timeMs));
       return wire.take();
@@ -63,7 +63,7 @@ final class Kept {
         long version = wire.getLong();
         long born = wire.getLong();
         byte flags = wire.getByte();
-        Span span = current(Span.read(wire, layouts[layout], null), layout);
+        Span span = current(Span.read(wire, layouts[layout]), layout);
         span.version = version;
         span.born = born;
         span.closed = (flags & 1) != 0;

@@ -16,7 +16,6 @@ import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampType;
-import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -28,23 +27,33 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class Measure implements Serializable {
   enum Operation { COUNT, SUM, MIN, MAX, FIRST, LAST, DISTINCT }
 
+  /** What a value is held as. */
+  private enum Held { LONG, DOUBLE, BOOLEAN, TEXT, DECIMAL, EXACT_SUM, DISTINCT }
+
   private static final long SEED = 42;
 
   final String name;
   final Operation operation;
   /** Of the event's values. */
   final DataType type;
+  private final Held held;
 
   Measure(String name, Operation operation, DataType type) {
     this.name = name;
     this.operation = operation;
     this.type = type;
-    if (!holds(type)) throw new IllegalArgumentException(name + ": a measure cannot hold a " + type.simpleString());
+    this.held = held(name, operation, type);
   }
 
-  private static boolean holds(DataType type) {
-    return type instanceof LongType || type instanceof DoubleType || type instanceof StringType || type instanceof BooleanType
-        || type instanceof DecimalType || type instanceof DateType || type instanceof TimestampType;
+  private static Held held(String name, Operation operation, DataType type) {
+    if (operation == Operation.DISTINCT) return Held.DISTINCT;
+    if (operation == Operation.COUNT || type instanceof LongType || type instanceof TimestampType || type instanceof DateType)
+      return Held.LONG;
+    if (type instanceof DoubleType) return operation == Operation.SUM ? Held.EXACT_SUM : Held.DOUBLE;
+    if (type instanceof BooleanType) return Held.BOOLEAN;
+    if (type instanceof StringType) return Held.TEXT;
+    if (type instanceof DecimalType) return Held.DECIMAL;
+    throw new IllegalArgumentException(name + ": a measure cannot hold a " + type.simpleString());
   }
 
   boolean isOrdered() {
@@ -64,37 +73,36 @@ final class Measure implements Serializable {
     }
   }
 
-  /** What is held of one event's value; null where it has none. */
-  Object of(InternalRow event, int column) {
-    if (event.isNullAt(column)) return null;
-    switch (operation) {
-      case COUNT: return 1L;
-      case DISTINCT: return new Distinct(hash(event, column));
-      case SUM:
-        if (type instanceof DoubleType) return new ExactSum(event.getDouble(column));
-        // falls through: the others are held as they are
-      default: return plain(event, column);
+  /** Writes what is held of one event's value, behind a byte that says whether there is one. */
+  void write(Wire wire, InternalRow event, int column) {
+    boolean missing = event.isNullAt(column);
+    wire.putByte(missing ? 0 : 1);
+    if (missing) return;
+    switch (held) {
+      case LONG:
+        wire.putLong(operation == Operation.COUNT ? 1 : type instanceof DateType ? event.getInt(column) : event.getLong(column));
+        return;
+      case DOUBLE: wire.putFixed(Double.doubleToRawLongBits(event.getDouble(column) + 0.0)); return;  // no -0.0
+      case BOOLEAN: wire.putByte(event.getBoolean(column) ? 1 : 0); return;
+      case TEXT: wire.putText(event.getUTF8String(column)); return;
+      case DECIMAL: wire.putBytes(decimal(event, column).unscaledValue().toByteArray()); return;
+      case EXACT_SUM: ExactSum.write(wire, event.getDouble(column)); return;
+      default: Distinct.write(wire, hash(event, column));
     }
   }
 
-  private Object plain(InternalRow event, int column) {
-    if (type instanceof LongType || type instanceof TimestampType) return event.getLong(column);
-    if (type instanceof DateType) return (long) event.getInt(column);
-    if (type instanceof DoubleType) return event.getDouble(column) + 0.0;  // no -0.0
-    if (type instanceof BooleanType) return event.getBoolean(column);
-    if (type instanceof DecimalType) {
-      DecimalType decimal = (DecimalType) type;
-      return event.getDecimal(column, decimal.precision(), decimal.scale()).toJavaBigDecimal();
-    }
-    return event.getUTF8String(column);
+  private BigDecimal decimal(InternalRow event, int column) {
+    DecimalType decimal = (DecimalType) type;
+    return event.getDecimal(column, decimal.precision(), decimal.scale()).toJavaBigDecimal();
   }
 
   private long hash(InternalRow event, int column) {
-    Object value = plain(event, column);
-    if (value instanceof Long) return XXH64.hashLong((Long) value, SEED);
-    if (value instanceof Double) return XXH64.hashLong(Double.doubleToLongBits((Double) value), SEED);
-    if (value instanceof Boolean) return XXH64.hashLong((Boolean) value ? 1 : 0, SEED);
-    return hash(value instanceof BigDecimal ? UTF8String.fromString(value.toString()) : (UTF8String) value);
+    if (type instanceof LongType || type instanceof TimestampType) return XXH64.hashLong(event.getLong(column), SEED);
+    if (type instanceof DateType) return XXH64.hashLong(event.getInt(column), SEED);
+    if (type instanceof DoubleType) return XXH64.hashLong(Double.doubleToLongBits(event.getDouble(column) + 0.0), SEED);
+    if (type instanceof BooleanType) return XXH64.hashLong(event.getBoolean(column) ? 1 : 0, SEED);
+    if (type instanceof DecimalType) return hash(UTF8String.fromString(decimal(event, column).toString()));
+    return hash(event.getUTF8String(column));
   }
 
   static long hash(UTF8String text) {
@@ -137,24 +145,42 @@ final class Measure implements Serializable {
   }
 
   void write(Wire wire, Object value) {
-    if (value instanceof Long) wire.putLong((Long) value);
-    else if (value instanceof Double) wire.putFixed(Double.doubleToRawLongBits((Double) value));
-    else if (value instanceof Boolean) wire.putByte((Boolean) value ? 1 : 0);
-    else if (value instanceof UTF8String) wire.putBytes(((UTF8String) value).getBytes());
-    else if (value instanceof BigDecimal) wire.putBytes(((BigDecimal) value).unscaledValue().toByteArray());
-    else if (value instanceof ExactSum) ((ExactSum) value).write(wire);
-    else ((Distinct) value).write(wire);
+    switch (held) {
+      case LONG: wire.putLong((Long) value); return;
+      case DOUBLE: wire.putFixed(Double.doubleToRawLongBits((Double) value)); return;
+      case BOOLEAN: wire.putByte((Boolean) value ? 1 : 0); return;
+      case TEXT: wire.putText((UTF8String) value); return;
+      case DECIMAL: wire.putBytes(((BigDecimal) value).unscaledValue().toByteArray()); return;
+      case EXACT_SUM: ((ExactSum) value).write(wire); return;
+      default: ((Distinct) value).write(wire);
+    }
   }
 
   Object read(Wire wire) {
-    if (operation == Operation.COUNT) return wire.getLong();
-    if (operation == Operation.DISTINCT) return Distinct.read(wire);
-    if (type instanceof DoubleType && operation == Operation.SUM) return ExactSum.read(wire);
-    if (type instanceof DoubleType) return Double.longBitsToDouble(wire.getFixed());
-    if (type instanceof BooleanType) return wire.getByte() == 1;
-    if (type instanceof StringType) return UTF8String.fromBytes(wire.getBytes());
-    if (type instanceof DecimalType) return new BigDecimal(new BigInteger(wire.getBytes()), ((DecimalType) type).scale());
-    return wire.getLong();
+    switch (held) {
+      case LONG: return wire.getLong();
+      case DOUBLE: return Double.longBitsToDouble(wire.getFixed());
+      case BOOLEAN: return wire.getByte() == 1;
+      case TEXT: return UTF8String.fromBytes(wire.getBytes());
+      case DECIMAL: return new BigDecimal(new BigInteger(wire.getBytes()), ((DecimalType) type).scale());
+      case EXACT_SUM: return ExactSum.read(wire);
+      default: return Distinct.read(wire);
+    }
+  }
+
+  /** Passes over what {@link #read} would read. */
+  void skip(Wire wire) {
+    if (held == Held.TEXT) wire.skip((int) wire.getLong());
+    else read(wire);
+  }
+
+  /** {@link #merge} with what stands on the wire, without making an object of it where that is easy. */
+  Object mergeRead(Object held, Wire wire) {
+    if (this.held == Held.EXACT_SUM) {
+      ((ExactSum) held).addRead(wire);
+      return held;
+    }
+    return merge(held, read(wire));
   }
 
   /** Puts the value into a row, as Spark holds it; answers the place after it. */

@@ -16,7 +16,7 @@ public final class Part implements ScalarFunction<byte[]> {
       "ts long, created_ms long, partition int, offset long, id string, reason string, raw binary";
   private static final int TS = 0, CREATED = 1, PARTITION = 2, OFFSET = 3, ID = 4, REASON = 5, RAW = 6;
   private static final int INPUT_COLUMNS = 7;
-  static final byte EVENTS = 0, ASIDE = 1;
+  static final byte EVENT = 0, SPAN = 1, ASIDE = 2, TICK = 3;
 
   private final DataType input;
   private final Measure[] measures;
@@ -35,20 +35,18 @@ public final class Part implements ScalarFunction<byte[]> {
   /** Called by generated code; its name and signature are Spark's convention. */
   public byte[] invoke(InternalRow event) {
     if (wire == null) wire = new Wire(256);
-    if (event.isNullAt(REASON)) putEvent(event);
-    else putAside(event);
+    if (!event.isNullAt(REASON)) putAside(event);
+    else if (event.isNullAt(TS)) wire.putByte(TICK);  // it has moved the watermark already
+    else putEvent(event);
     return wire.take();
   }
 
   private void putEvent(InternalRow event) {
     long ts = event.getLong(TS);
-    Span span = new Span(ts, ts, measures.length);
-    for (int i = 0; i < measures.length; i++) span.values[i] = measures[i].of(event, INPUT_COLUMNS + i);
-    span.oldestCreatedMs = event.isNullAt(CREATED) ? ts : event.getLong(CREATED);
-    span.places = new Places(1);
-    long id = event.isNullAt(ID) ? 0 : Measure.hash(event.getUTF8String(ID));
-    span.places.add(event.getInt(PARTITION), event.getLong(OFFSET), ts, id);
-    write(span, measures, wire);
+    wire.putByte(EVENT).putLong(ts).putLong(event.isNullAt(CREATED) ? 0 : event.getLong(CREATED) - ts);
+    wire.putLong(event.getInt(PARTITION)).putLong(event.getLong(OFFSET));
+    wire.putLong(event.isNullAt(ID) ? 0 : Measure.hash(event.getUTF8String(ID)));
+    for (int i = 0; i < measures.length; i++) measures[i].write(wire, event, INPUT_COLUMNS + i);
   }
 
   private void putAside(InternalRow event) {
@@ -65,17 +63,31 @@ public final class Part implements ScalarFunction<byte[]> {
     if (!event.isNullAt(column)) wire.putLong(event.getLong(column));
   }
 
-  static void write(Span span, Measure[] measures, Wire wire) {
-    wire.putByte(EVENTS).putLong(span.oldestCreatedMs - span.startMs);
-    span.places.write(wire);
-    span.write(wire, measures, span.places.count() == 1);
+  /** Takes an event into a span that it joins, or into a new one, behind the byte and the time of it. */
+  static Span readEvent(Wire wire, long timeMs, Span home, Measure[] measures) {
+    Span span = home != null ? home : new Span(timeMs, timeMs, measures.length);
+    if (home == null) span.places = new Places(1);
+    span.oldestCreatedMs = Math.min(span.oldestCreatedMs, timeMs + wire.getLong());
+    int partition = (int) wire.getLong();
+    long offset = wire.getLong();
+    span.places.add(partition, offset, timeMs, wire.getLong());
+    span.newEvents++;
+    span.changed = true;
+    span.absorbEvent(measures, wire, timeMs, partition, offset);
+    return span;
   }
 
-  /** Reads events, behind the byte that says that it is some. */
-  static Span read(Wire wire, Measure[] measures) {
+  static void writeSpan(Span span, Measure[] measures, Wire wire) {
+    wire.putByte(SPAN).putLong(span.oldestCreatedMs - span.startMs);
+    span.places.write(wire);
+    span.write(wire, measures);
+  }
+
+  /** Reads what {@link #writeSpan} wrote, behind its byte. */
+  static Span readSpan(Wire wire, Measure[] measures) {
     long age = wire.getLong();
     Places places = Places.read(wire);
-    Span span = Span.read(wire, measures, places.count() == 1 ? places.first() : null);
+    Span span = Span.read(wire, measures);
     span.oldestCreatedMs = span.startMs + age;
     span.places = places;
     span.newEvents = places.count();

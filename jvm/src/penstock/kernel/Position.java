@@ -13,9 +13,13 @@ final class Position implements Comparable<Position> {
   }
 
   @Override public int compareTo(Position other) {
-    int order = Long.compare(timeMs, other.timeMs);
-    if (order == 0) order = Integer.compare(partition, other.partition);
-    return order != 0 ? order : Long.compare(offset, other.offset);
+    return compareTo(other.timeMs, other.partition, other.offset);
+  }
+
+  int compareTo(long otherMs, int otherPartition, long otherOffset) {
+    int order = Long.compare(timeMs, otherMs);
+    if (order == 0) order = Integer.compare(partition, otherPartition);
+    return order != 0 ? order : Long.compare(offset, otherOffset);
   }
 
   void write(Wire wire, long sinceMs) {

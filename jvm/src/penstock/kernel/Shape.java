@@ -5,8 +5,8 @@ import java.util.List;
 
 /** What makes events one span: no long pause between them, or a window of time. */
 interface Shape extends Serializable {
-  /** Whether parts of the same batch are one part, whatever the state holds. */
-  boolean joins(Span part, Span other);
+  /** Whether a part of the same batch from one moment to another is one with this part, whatever the state holds. */
+  boolean joins(Span part, long fromMs, long toMs);
 
   /** When the clock passes this, the span is final. */
   long dueMs(Span span);
@@ -32,9 +32,9 @@ interface Shape extends Serializable {
       this.lengthMs = lengthMs;
     }
 
-    @Override public boolean joins(Span part, Span other) {
-      boolean near = other.startMs <= part.endMs + gapMs && other.endMs >= part.startMs - gapMs;
-      return near && (lengthMs == 0 || Math.floorDiv(part.startMs, lengthMs) == Math.floorDiv(other.startMs, lengthMs));
+    @Override public boolean joins(Span part, long fromMs, long toMs) {
+      boolean near = fromMs <= part.endMs + gapMs && toMs >= part.startMs - gapMs;
+      return near && (lengthMs == 0 || Math.floorDiv(part.startMs, lengthMs) == Math.floorDiv(fromMs, lengthMs));
     }
 
     @Override public long dueMs(Span span) {
@@ -45,7 +45,7 @@ interface Shape extends Serializable {
       Span home = null;
       for (int i = 0; i < spans.size(); i++) {
         Span span = spans.get(i);
-        if (!joins(home == null ? part : home, span)) continue;
+        if (!joins(home == null ? part : home, span.startMs, span.endMs)) continue;
         if (home == null) {
           home = span;
           home.absorb(measures, part);
@@ -77,8 +77,8 @@ interface Shape extends Serializable {
       this.stepMs = stepMs;
     }
 
-    @Override public boolean joins(Span part, Span other) {
-      return Math.floorDiv(part.startMs, stepMs) == Math.floorDiv(other.startMs, stepMs);
+    @Override public boolean joins(Span part, long fromMs, long toMs) {
+      return Math.floorDiv(part.startMs, stepMs) == Math.floorDiv(fromMs, stepMs);
     }
 
     @Override public long dueMs(Span span) {

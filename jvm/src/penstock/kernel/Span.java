@@ -94,25 +94,43 @@ final class Span {
     absorbMeasures(measures, other);
   }
 
-  /** @param single whether all values come from one event, whose position is known */
-  void write(Wire wire, Measure[] measures, boolean single) {
+  /** Takes the values of one event in, as {@link Part} wrote them. */
+  void absorbEvent(Measure[] measures, Wire wire, long timeMs, int partition, long offset) {
+    startMs = Math.min(startMs, timeMs);
+    endMs = Math.max(endMs, timeMs);
+    Position here = null;
+    for (int i = 0; i < measures.length; i++) {
+      Measure measure = measures[i];
+      if (wire.getByte() == 0) continue;
+      if (!measure.isOrdered()) {
+        values[i] = values[i] == null ? measure.read(wire) : measure.mergeRead(values[i], wire);
+      } else if (positions[i] == null || measure.replaces(-positions[i].compareTo(timeMs, partition, offset))) {
+        if (here == null) here = new Position(timeMs, partition, offset);
+        values[i] = measure.read(wire);
+        positions[i] = here;
+      } else {
+        measure.skip(wire);
+      }
+    }
+  }
+
+  void write(Wire wire, Measure[] measures) {
     wire.putLong(startMs).putLong(endMs - startMs);
     for (int i = 0; i < measures.length; i++) {
       wire.putByte(values[i] == null ? 0 : 1);
       if (values[i] == null) continue;
       measures[i].write(wire, values[i]);
-      if (measures[i].isOrdered() && !single) positions[i].write(wire, startMs);
+      if (measures[i].isOrdered()) positions[i].write(wire, startMs);
     }
   }
 
-  /** @param single the position of the only event, or null */
-  static Span read(Wire wire, Measure[] measures, Position single) {
+  static Span read(Wire wire, Measure[] measures) {
     long startMs = wire.getLong();
     Span span = new Span(startMs, startMs + wire.getLong(), measures.length);
     for (int i = 0; i < measures.length; i++) {
       if (wire.getByte() == 0) continue;
       span.values[i] = measures[i].read(wire);
-      if (measures[i].isOrdered()) span.positions[i] = single != null ? single : Position.read(wire, startMs);
+      if (measures[i].isOrdered()) span.positions[i] = Position.read(wire, startMs);
     }
     return span;
   }

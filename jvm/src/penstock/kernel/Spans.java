@@ -78,8 +78,10 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
     while (rows.hasNext()) {
       byte[] bytes = rows.next()._2();
       Wire part = new Wire(bytes);
-      if (part.getByte() == Part.EVENTS) parts.add(Part.read(part, measures));
-      else out.add(wire.putByte(Told.Kind.REJECTED.ordinal()).putBytes(key).putRest(part).take());
+      byte kind = part.getByte();
+      if (kind == Part.EVENT) parts.add(Part.readEvent(part, part.getLong(), null, measures));
+      else if (kind == Part.SPAN) parts.add(Part.readSpan(part, measures));
+      else if (kind == Part.ASIDE) out.add(wire.putByte(Told.Kind.REJECTED.ordinal()).putBytes(key).putRest(part).take());
     }
     if (!parts.isEmpty()) {
       byte[] bytes = state.get();
@@ -137,7 +139,7 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
     List<Span> whole = new ArrayList<>(1);
     for (Span part : parts) {
       Span last = whole.isEmpty() ? null : whole.get(whole.size() - 1);
-      if (last != null && shape.joins(last, part)) {
+      if (last != null && shape.joins(last, part.startMs, part.endMs)) {
         last.absorb(measures, part);
         last.places.add(part.places);
       } else {

@@ -1,10 +1,16 @@
 package penstock.kernel;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import java.util.Arrays;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /** Bytes being written, or being read: short numbers short, everything else as it is. */
 final class Wire {
   private static final byte[] NONE = new byte[0];
+  private static final VarHandle FIXED = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
 
   private byte[] bytes;
   private int at = 0;
@@ -60,7 +66,15 @@ final class Wire {
 
   Wire putFixed(long value) {
     int start = room(8);
-    for (int i = 0; i < 8; i++) bytes[start + i] = (byte) (value >>> 8 * (7 - i));
+    FIXED.set(bytes, start, value);
+    return this;
+  }
+
+  Wire putText(UTF8String text) {
+    int length = text.numBytes();
+    putLong(length);
+    int start = room(length);
+    text.writeToMemory(bytes, Platform.BYTE_ARRAY_OFFSET + start);
     return this;
   }
 
@@ -100,9 +114,12 @@ final class Wire {
   }
 
   long getFixed() {
-    long value = 0;
-    for (int i = 0; i < 8; i++) value = value << 8 | bytes[at++] & 0xff;
-    return value;
+    at += 8;
+    return (long) FIXED.get(bytes, at - 8);
+  }
+
+  void skip(int count) {
+    at += count;
   }
 
   byte[] getBytes() {
