@@ -1,4 +1,4 @@
-"""What the parts of a description must agree on: sections beside the clickstream's, and drafts of wrong ones."""
+"""What the parts of a description must agree on, beside what the clickstream has."""
 
 from __future__ import annotations
 
@@ -134,7 +134,8 @@ CASES: list[tuple[Any, ...]] = [
     (
         "windows.key",
         "kind",
-        'windows.key = "kind": is a column of every row; make one of another name in cleanse.set, and use that',
+        'windows.key = "kind": is a column of every row; make one of another name in cleanse.set,'
+        " and use that",
     ),
     (
         "sessions",

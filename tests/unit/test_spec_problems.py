@@ -136,8 +136,8 @@ CASES: list[tuple[str, Any, str]] = [
     (
         "cleanse.where.dear",
         "rand() < 0.5",
-        'cleanse.where.dear = "rand() < 0.5": rand() is not a function of the event, so a replayed batch would'
-        " give other rows",
+        'cleanse.where.dear = "rand() < 0.5": rand() is not a function of the event, so a replayed batch'
+        " would give other rows",
     ),
     (
         "cleanse.where.dear",
