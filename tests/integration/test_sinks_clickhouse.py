@@ -33,11 +33,13 @@ from penstock.spec import load
 pytestmark = pytest.mark.integration
 
 SPEC = load(shipped("pipelines") / "clickstream.toml", environ={})
+assert SPEC.sessions is not None
+FINAL, LIVE = SPEC.sink[0], SPEC.sink[1]
 NUMBERS = {"events": pa.int64(), "purchases": pa.int64(), "revenue": pa.float64(), "top_price": pa.float64()}
 KERNEL_ROW = pa.schema(
     [
         ("kind", pa.string()),
-        ("session_id", pa.string()),
+        ("span_id", pa.string()),
         ("key", pa.string()),
         ("start_ms", pa.int64()),
         ("end_ms", pa.int64()),
@@ -49,7 +51,7 @@ KERNEL_ROW = pa.schema(
 
 
 def session(user: str, kind: str = "final", version: int = 1, **measures: Any) -> dict[str, Any]:
-    row = {"kind": kind, "session_id": f"{user}@10", "key": user, "start_ms": 10, "end_ms": 20}
+    row = {"kind": kind, "span_id": f"{user}@10", "key": user, "start_ms": 10, "end_ms": 20}
     return {**row, "version": version, "is_final": kind == "final", "events": 1, **measures}
 
 
@@ -79,7 +81,7 @@ class Place:
 
     def batch(self, number: int, rows: list[dict[str, Any]] | None = None) -> Batch:
         made = pa.Table.from_pylist(sessions(number) if rows is None else rows, KERNEL_ROW)
-        wanted = ["final"] if self.keep == "all" else ["live"]
+        wanted = FINAL if self.keep == "all" else LIVE
         return Batch.of(self.query, number, for_sink(made, wanted, SPEC, self.query, number))
 
     def holds(self, *batches: Batch) -> bool:

@@ -132,10 +132,13 @@ def test_the_reference_prints_every_section() -> None:
         "Pipeline",
         "[source]",
         "[cleanse]",
+        "[cleanse.dedupe]",
         "[[enrich]]",
         "[sessions]",
+        "[windows]",
         '[[sink]] kind = "kafka"',
         '[[sink]] kind = "clickhouse"',
+        '[[sink]] kind = "postgres"',
         "[services]",
     ]
 
@@ -148,6 +151,7 @@ def test_a_printed_pipeline_reads_back_as_the_same(name: str, tmp_path: Path) ->
     path.write_text(result.stdout)
     again = load(path, environ={})
     assert again == load_spec(name, ["sessions.gap=7 seconds"])
+    assert again.sessions is not None
     assert again.sessions.gap.ms == 7_000
     assert penstock("spec", str(path)).stdout.strip() == to_toml(again).strip()
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from penstock.engine.cleanse import reason
+import pytest
+
+from penstock.engine.cleanse import TS, reason
+from penstock.engine.decode import ERROR
 from penstock.engine.receipt import Receipt, SinkReceipt
 from penstock.paths import shipped
-from penstock.spec import PipelineSpec, load
+from penstock.spec import PipelineSpec, Tier, load
+from penstock.spec.sql import columns_of
 
 RECEIPT = Receipt(
     query="clickstream",
@@ -17,6 +21,7 @@ RECEIPT = Receipt(
     decoded=25,
     rejected=2,
     late=1,
+    duplicates=2,
     opened=4,
     closed=3,
     corrected=2,
@@ -51,20 +56,23 @@ def test_records_are_the_sum_over_partitions() -> None:
 
 
 def test_records_that_are_neither_decoded_nor_rejected_are_unaccounted_for() -> None:
-    assert RECEIPT.unaccounted == 0  # late ones are among the decoded
+    assert RECEIPT.unaccounted == 0  # late ones and duplicates are among the decoded
     assert replace(RECEIPT, decoded=20).unaccounted == 5
     assert replace(RECEIPT, rejected=3).unaccounted == -1
 
 
-def test_the_first_broken_rule_is_malformed_then_required_then_future_then_where() -> None:
-    sql = reason(spec(cleanse__where="price >= 0"))
+def test_the_first_broken_rule_is_malformed_then_required_then_the_time_then_where_in_its_order() -> None:
+    sql = reason(spec(cleanse__past="7 days", cleanse__where__cheap="price < 9"))
     rules = [
         "malformed: ",
         "required: event_id is missing",
         "required: user_id is missing",
         "required: ts is missing",
         "future: ts is ",
-        "condition: where does not hold",
+        "past: ts is ",
+        "condition: known_type does not hold",
+        "condition: price_not_negative does not hold",
+        "condition: cheap does not hold",
     ]
     places = [sql.index(rule) for rule in rules]
     assert places == sorted(places)
@@ -75,7 +83,7 @@ def test_the_first_broken_rule_is_malformed_then_required_then_future_then_where
 
 def test_key_and_event_time_are_required_even_when_the_spec_does_not_say_so() -> None:
     ours = spec()
-    bare = ours.model_copy(update={"cleanse": ours.cleanse.model_copy(update={"require": (), "where": None})})
+    bare = ours.model_copy(update={"cleanse": ours.cleanse.model_copy(update={"require": (), "where": {}})})
     sql = reason(bare)
     assert "WHEN `user_id` IS NULL" in sql
     assert "WHEN `ts` IS NULL" in sql
@@ -85,12 +93,35 @@ def test_key_and_event_time_are_required_even_when_the_spec_does_not_say_so() ->
 
 def test_a_condition_that_is_null_does_not_hold() -> None:
     assert "WHEN NOT coalesce((price >= 0 OR page = 'x'), false) THEN" in reason(
-        spec(cleanse__where="price >= 0 OR page = 'x'")
+        spec(cleanse__where__price_not_negative="price >= 0 OR page = 'x'")
     )
 
 
 def test_the_future_is_bounded_by_the_brokers_clock_so_that_a_replay_agrees() -> None:
     sql = reason(spec(cleanse__future="7 seconds"))
-    assert "WHEN `ts` > unix_millis(timestamp) + 7000 THEN" in sql
+    assert f"WHEN {TS} > unix_millis(timestamp) + 7000 THEN" in sql
+    assert "past:" not in sql  # unbounded unless the spec says so
     assert "current_timestamp" not in sql
     assert "now()" not in sql
+
+
+def test_the_past_is_bounded_by_the_brokers_clock_too() -> None:
+    assert f"WHEN {TS} < unix_millis(timestamp) - 604800000 THEN" in reason(spec(cleanse__past="7 days"))
+
+
+@pytest.mark.parametrize("tier", ["groups", "events"])
+@pytest.mark.parametrize("key", ["user_id", "producer", "brand"])
+def test_a_record_is_judged_by_columns_that_the_tier_reads(tier: Tier, key: str) -> None:
+    given = spec(sessions__key=key).model_dump(by_alias=True)
+    given["sink"][0].update({"rows": ("events",), "key": "event_id", "columns": ("event_id",)})
+    ours = PipelineSpec(**given)
+    engine = {ERROR, TS, "timestamp"}
+    assert set(columns_of(reason(ours))) <= ours.used_columns(tier) | engine
+
+
+def test_a_pipeline_without_sessions_requires_the_time_only() -> None:
+    ours = spec()
+    cleanse = ours.cleanse.model_copy(update={"require": ()})
+    sql = reason(ours.model_copy(update={"cleanse": cleanse, "sessions": None}))
+    assert "WHEN `ts` IS NULL" in sql
+    assert "user_id" not in sql

@@ -1,4 +1,4 @@
-"""Rows of a batch, put in order, routed and counted. The rows are shaped as Sessions.java makes them."""
+"""Rows of a batch, put in order, routed and counted. They are shaped as Told.java or events.py makes them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from penstock.engine.rows import for_sink, in_order, latency_counts, tally, with_originals
 from penstock.paths import shipped
 from penstock.sinks.protocol import digest
-from penstock.spec import load
+from penstock.spec import KafkaSink, PipelineSpec, load
+from tests.unit.test_spec_checks import EVENTS, WINDOWS
 
 SPEC = load(shipped("pipelines") / "clickstream.toml", environ={})
+assert SPEC.sessions is not None
 MEASURES = [measure.name for measure in SPEC.sessions.measures]
 _TYPES = {
     "events": pa.int64(),
@@ -25,7 +27,7 @@ _TYPES = {
 KERNEL_ROW = pa.schema(
     [
         ("kind", pa.string()),
-        ("session_id", pa.string()),
+        ("span_id", pa.string()),
         ("key", pa.string()),
         ("start_ms", pa.int64()),
         ("end_ms", pa.int64()),
@@ -46,7 +48,7 @@ KERNEL_ROW = pa.schema(
 def session(kind: str, user: str = "u1", **other: Any) -> dict[str, Any]:
     row = {
         "kind": kind,
-        "session_id": f"{user}@10",
+        "span_id": f"{user}@10",
         "key": user,
         "start_ms": 10,
         "end_ms": 20,
@@ -71,6 +73,10 @@ def retracted(user: str, reason: str, *, was_final: bool) -> dict[str, Any]:
     ) | {"oldest_created_ms": None}
 
 
+def sink(*rows: str) -> KafkaSink:
+    return KafkaSink.model_validate({"topic": "out", "rows": rows})
+
+
 def table(*rows: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), KERNEL_ROW)
 
@@ -84,6 +90,7 @@ ALL = table(
     retracted("u6", "moved to u6@5", was_final=False),
     aside("late", 7, raw=None),
     aside("rejected", 8),
+    aside("duplicate", 9, raw=None),
 )
 
 
@@ -95,8 +102,8 @@ def test_the_order_and_the_digest_do_not_depend_on_how_rows_were_delivered(
     delivered = ALL.take(order)
     delivered = pa.concat_tables([delivered.slice(0, cut), delivered.slice(cut)])
     assert in_order(delivered).equals(in_order(ALL))
-    for wanted in (["final"], ["live"], ["late", "rejected"]):
-        one, other = (for_sink(in_order(rows), wanted, SPEC, "q", 1) for rows in (ALL, delivered))
+    for wanted in (["final"], ["live"], ["late", "rejected", "duplicate"]):
+        one, other = (for_sink(in_order(rows), sink(*wanted), SPEC, "q", 1) for rows in (ALL, delivered))
         assert digest(one) == digest(other)
 
 
@@ -126,22 +133,28 @@ def test_versions_of_a_session_and_offsets_of_a_partition_are_put_in_order() -> 
     ],
 )
 def test_a_sink_of_sessions_gets_the_kinds_that_it_asked_for(wanted: list[str], users: list[str]) -> None:
-    assert for_sink(ALL, wanted, SPEC, "clickstream", 4)["user_id"].to_pylist() == users
+    assert for_sink(ALL, sink(*wanted), SPEC, "clickstream", 4)["user_id"].to_pylist() == users
 
 
 @pytest.mark.parametrize(
-    ("wanted", "offsets"), [(["late"], [7]), (["rejected"], [8]), (["rejected", "late"], [7, 8])]
+    ("wanted", "offsets"),
+    [
+        (["late"], [7]),
+        (["rejected"], [8]),
+        (["duplicate"], [9]),
+        (["duplicate", "rejected", "late"], [7, 8, 9]),
+    ],
 )
 def test_a_sink_of_dead_letters_gets_the_kinds_that_it_asked_for(
     wanted: list[str], offsets: list[int]
 ) -> None:
-    rows = for_sink(ALL, wanted, SPEC, "clickstream", 4)
+    rows = for_sink(ALL, sink(*wanted), SPEC, "clickstream", 4)
     assert rows["offset"].to_pylist() == offsets
     assert rows.column_names == ["kind", "reason", "partition", "offset", "raw", "query", "batch", "slot"]
 
 
 def test_a_session_has_its_identity_its_key_by_name_its_measures_and_its_stamps() -> None:
-    rows = for_sink(ALL, ["final"], SPEC, "clickstream", 4)
+    rows = for_sink(ALL, sink("final"), SPEC, "clickstream", 4)
     identity = ["session_id", "start_ms", "end_ms", "kind", "version"]
     assert rows.column_names == [*identity, "user_id", *MEASURES, "query", "batch", "slot"]
     assert set(rows["query"].to_pylist()) == {"clickstream"}
@@ -150,22 +163,110 @@ def test_a_session_has_its_identity_its_key_by_name_its_measures_and_its_stamps(
 
 
 def test_identity_and_stamps_are_never_null_and_measures_may_be() -> None:
-    rows = for_sink(ALL, ["final"], SPEC, "clickstream", 4)
+    rows = for_sink(ALL, sink("final"), SPEC, "clickstream", 4)
     required = {field.name for field in rows.schema if not field.nullable}
     assert required == {"session_id", "start_ms", "end_ms", "kind", "version", "query", "batch", "slot"}
 
 
 @pytest.mark.parametrize("wanted", [["final"], ["live"], ["rejected", "late"]])
 def test_a_batch_without_rows_has_the_same_columns(wanted: list[str]) -> None:
-    empty, full = (for_sink(rows, wanted, SPEC, "q", 4) for rows in (ALL.slice(0, 0), ALL))
+    empty, full = (for_sink(rows, sink(*wanted), SPEC, "q", 4) for rows in (ALL.slice(0, 0), ALL))
     assert empty.num_rows == 0
     assert empty.schema == full.schema
 
 
-def test_the_bytes_of_late_records_are_filled_in_and_others_are_left_alone() -> None:
-    filled = with_originals(ALL, {(2, 7): b"as it came", (2, 8): b"other"})
+def test_a_window_is_named_by_its_own_id_and_a_distinct_says_whether_it_is_exact() -> None:
+    spec = PipelineSpec(**WINDOWS)
+    types = [("paid", pa.float64()), ("owners", pa.int64()), ("owners_exact", pa.bool_())]
+    made = pa.schema(
+        [field for field in KERNEL_ROW if field.name not in MEASURES] + [pa.field(*t) for t in types]
+    )
+    window = session("final", "a1", paid=9.5, owners=2, owners_exact=True)
+    rows = for_sink(pa.Table.from_pylist([window], made), spec.sink[0], spec, "payments", 4)
+    assert rows.column_names[:5] == ["window_id", "start_ms", "end_ms", "kind", "version"]
+    assert rows.select(["window_id", "account", "paid", "owners", "owners_exact"]).to_pylist() == [
+        {"window_id": "a1@10", "account": "a1", "paid": 9.5, "owners": 2, "owners_exact": True}
+    ]
+
+
+EVENT_ROW = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("span_id", pa.string()),
+        ("version", pa.int64()),
+        ("is_final", pa.bool_()),
+        ("new_events", pa.int64()),
+        ("oldest_created_ms", pa.int64()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("reason", pa.string()),
+        ("raw", pa.binary()),
+        ("event.kind", pa.string()),
+        ("event.amount", pa.float64()),
+        ("event.id", pa.string()),
+    ]
+)
+
+
+def event(offset: int, **columns: Any) -> dict[str, Any]:
+    row = {"kind": "event", "is_final": False, "new_events": 1, "oldest_created_ms": 1_000}
+    return row | {"partition": 0, "offset": offset} | {f"event.{name}": v for name, v in columns.items()}
+
+
+EVENT_ROWS = pa.Table.from_pylist(
+    [
+        event(2, id="e2", amount=2.5, kind="refund"),
+        event(0, id="e0", amount=None, kind="rejected"),
+        {**event(1), "kind": "rejected", "new_events": 0, "reason": "malformed: no", "raw": b"{"},
+    ],
+    EVENT_ROW,
+)
+
+
+def events_sink(**other: Any) -> KafkaSink:
+    return KafkaSink.model_validate({"topic": "out", "rows": "events", "key": "id", **other})
+
+
+def test_a_sink_of_events_gets_the_good_ones_with_the_columns_that_it_asked_for() -> None:
+    """In its own order, under their own names, even where one of them is a name of ours."""
+    chosen = events_sink(columns=["id", "kind", "amount"])
+    rows = for_sink(in_order(EVENT_ROWS), chosen, PipelineSpec(**EVENTS), "payments-events", 4)
+    assert rows.column_names == ["id", "kind", "amount", "query", "batch", "slot"]
+    stamps = {"query": "payments-events", "batch": 4, "slot": 0}
+    assert rows.to_pylist() == [
+        {"id": "e0", "kind": "rejected", "amount": None, **stamps},
+        {"id": "e2", "kind": "refund", "amount": 2.5, **stamps},
+    ]
+    assert {field.name for field in rows.schema if not field.nullable} == set(stamps)
+
+
+def test_a_sink_of_events_without_columns_gets_all_of_them() -> None:
+    spec = PipelineSpec(**EVENTS)
+    assert spec.event_columns(events_sink()) == spec.columns()
+    given_ = {f"event.{name}": pa.array([], pa.string()) for name in reversed(spec.columns())}
+    none = pa.table({"kind": pa.array([], pa.string()), **given_})
+    rows = for_sink(none, events_sink(), spec, "payments-events", 4)
+    assert rows.column_names == [*spec.columns(), "query", "batch", "slot"]
+
+
+def test_rejected_records_of_the_events_tier_leave_as_they_came() -> None:
+    rows = for_sink(EVENT_ROWS, sink("rejected"), PipelineSpec(**EVENTS), "payments-events", 4)
+    assert rows.select(["kind", "reason", "offset", "raw"]).to_pylist() == [
+        {"kind": "rejected", "reason": "malformed: no", "offset": 1, "raw": b"{"}
+    ]
+
+
+def test_the_tally_of_events_counts_records_and_no_session() -> None:
+    nothing = dict.fromkeys(("late", "duplicates", "opened", "closed", "corrected", "merged"), 0)
+    assert tally(EVENT_ROWS) == {"decoded": 2, "rejected": 1, **nothing}
+    assert latency_counts(EVENT_ROWS, visible_at_ms=1_500) == ((500, 2),)
+
+
+def test_the_bytes_of_late_and_repeated_records_are_filled_in_and_others_are_left_alone() -> None:
+    filled = with_originals(ALL, {(2, 7): b"as it came", (2, 8): b"other", (2, 9): b"again"})
     by_kind = dict(zip(filled["kind"].to_pylist(), filled["raw"].to_pylist(), strict=True))
     assert (by_kind["late"], by_kind["rejected"], by_kind["live"]) == (b"as it came", b"{}", None)
+    assert by_kind["duplicate"] == b"again"
     assert filled.schema == ALL.schema
     assert with_originals(ALL, {}).equals(ALL)
 
@@ -183,11 +284,13 @@ def test_the_tally_counts_records_and_what_became_of_sessions() -> None:
         aside("late", 1),
         aside("late", 2),
         aside("rejected", 3),
+        aside("duplicate", 4),
     )
     assert tally(rows) == {
-        "decoded": 3 + 2 + 4 + 1 + 2,
+        "decoded": 3 + 2 + 4 + 1 + 2 + 1,
         "rejected": 1,
         "late": 2,
+        "duplicates": 1,
         "opened": 2,  # u1 and u3: a first version
         "closed": 2,
         "corrected": 1,

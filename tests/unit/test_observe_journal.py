@@ -20,6 +20,7 @@ RECEIPT = Receipt(
     decoded=25,
     rejected=2,
     late=1,
+    duplicates=2,
     opened=4,
     closed=3,
     corrected=2,

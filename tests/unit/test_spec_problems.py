@@ -18,14 +18,14 @@ from penstock.spec import Enrich, KafkaSink, PipelineSpec, Sessions, Source
 CLICKSTREAM = tomllib.loads((shipped("pipelines") / "clickstream.toml").read_text())
 
 
-def with_values(changes: dict[str, Any]) -> dict[str, Any]:
-    """The shipped pipeline with other values; a key is a path with dots, None takes the key out."""
-    given = copy.deepcopy(CLICKSTREAM)
+def with_values(changes: dict[str, Any], base: dict[str, Any] = CLICKSTREAM) -> dict[str, Any]:
+    """A pipeline with other values; a key is a path with dots, None takes the key out."""
+    given = copy.deepcopy(base)
     for path, value in changes.items():
         here: Any = given
         *steps, last = path.split(".")
         for step in steps:
-            here = here[int(step)] if isinstance(here, list) else here[step]
+            here = here[int(step)] if isinstance(here, list) else here.setdefault(step, {})
         if value is None:
             del here[last]
         elif isinstance(here, list):
@@ -35,9 +35,9 @@ def with_values(changes: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def problems_of(changes: dict[str, Any]) -> list[str]:
+def problems_of(changes: dict[str, Any], base: dict[str, Any] = CLICKSTREAM) -> list[str]:
     with pytest.raises(SpecError) as caught:
-        PipelineSpec(**with_values(changes))
+        PipelineSpec(**with_values(changes, base))
     return caught.value.problems
 
 
@@ -47,24 +47,26 @@ CASES: list[tuple[str, Any, str]] = [
         "sessions.gpa",
         "30 minutes",
         'sessions.gpa = "30 minutes": unknown key; did you mean "gap"?'
-        " (known: gap, key, lateness, measures, out_of_order, partitions)",
+        " (known: gap, idle, key, lateness, max_length, measures, out_of_order, partitions)",
     ),
     (
         "sink.1.topic",
         "x",
-        'sink[1].topic = "x": unknown key (known: guarantee, kind, name, rows, table)',
+        'sink[1].topic = "x": unknown key (known: columns, guarantee, key, kind, name, rows, table)',
     ),
     ("source.partitions", "eight", 'source.partitions = "eight": expected a whole number of at least 1'),
     ("source.partitions", 0, "source.partitions = 0: expected a whole number of at least 1"),
     (
         "sink.0.rows",
         "finals",
-        'sink[0].rows = "finals": expected one of final, live, rejected, late; did you mean "final"?',
+        'sink[0].rows = "finals": expected one of final, live, events, rejected, late, duplicate;'
+        ' did you mean "final"?',
     ),
     (
         "sink.3.rows",
         ["rejected", "lat"],
-        'sink[3].rows[1] = "lat": expected one of final, live, rejected, late; did you mean "late"?',
+        'sink[3].rows[1] = "lat": expected one of final, live, events, rejected, late, duplicate;'
+        ' did you mean "late"?',
     ),
     (
         "sink.0.rows",
@@ -81,14 +83,13 @@ CASES: list[tuple[str, Any, str]] = [
     (
         "sink.0.kind",
         "kafak",
-        'sink[0].kind = "kafak": expected one of kafka, clickhouse; did you mean "kafka"?',
+        'sink[0].kind = "kafak": expected one of kafka, clickhouse, postgres; did you mean "kafka"?',
     ),
     ("sink.0.kind", None, "sink[0].kind: required, but missing; it says which kind of sink this is"),
     ("sink.0.topic", None, 'sink[0].topic: required, but missing; e.g. "sessions"'),
     ("sink", [], "sink = []: expected at least one"),
     ("sink", {"kind": "kafka"}, "sink: expected a list"),
     ("source", "clicks", 'source = "clicks": expected a section (a TOML table)'),
-    ("sessions", None, "sessions: required, but missing"),
     ("sessions.gap", 30, 'sessions.gap = 30: a duration without a unit; write e.g. "30 minutes"'),
     ("sessions.gap", "0 seconds", 'sessions.gap = "0 seconds": expected more than 0'),
     ("source.format", "avro", 'source.format = "avro": expected json'),
@@ -112,36 +113,48 @@ CASES: list[tuple[str, Any, str]] = [
     # SQL
     (
         "cleanse.where",
+        "price >= 0",
+        'cleanse.where = "price >= 0": expected a section of name = "Spark SQL"',
+    ),
+    ("cleanse.where.dear", 3, "cleanse.where.dear = 3: expected text in quotes"),
+    (
+        "cleanse.where.too dear",
+        "price > 9",
+        'cleanse.where.too dear = "price > 9": expected a name of letters, digits and _'
+        " that starts with a letter",
+    ),
+    (
+        "cleanse.where.dear",
         "price >",
-        'cleanse.where = "price >": not Spark SQL: incomplete at ">" (line 1, column 7)',
+        'cleanse.where.dear = "price >": not Spark SQL: incomplete at ">" (line 1, column 7)',
     ),
     (
-        "cleanse.where",
+        "cleanse.where.dear",
         "event_typ = 'view'",
-        'cleanse.where = "event_typ = \'view\'": no such column "event_typ"; did you mean "event_type"?',
+        'cleanse.where.dear = "event_typ = \'view\'": no such column "event_typ"; did you mean "event_type"?',
     ),
     (
-        "cleanse.where",
+        "cleanse.where.dear",
         "rand() < 0.5",
-        'cleanse.where = "rand() < 0.5": rand() is not a function of the event, so a replayed batch would'
-        " give other rows",
+        'cleanse.where.dear = "rand() < 0.5": rand() is not a function of the event, so a replayed batch'
+        " would give other rows",
     ),
     (
-        "cleanse.where",
+        "cleanse.where.dear",
         "sum(price) > 1",
-        'cleanse.where = "sum(price) > 1": SUM(price) spans many events;'
+        'cleanse.where.dear = "sum(price) > 1": SUM(price) spans many events;'
         " expected an expression over one event",
     ),
     (
-        "cleanse.where",
+        "cleanse.where.dear",
         "price > 1;",
-        'cleanse.where = "price > 1;": expected one Spark SQL expression,'
+        'cleanse.where.dear = "price > 1;": expected one Spark SQL expression,'
         " without SELECT, OVER, AS or semicolon",
     ),
     (
-        "cleanse.where",
+        "cleanse.where.dear",
         "price > 1 -- cheap",
-        'cleanse.where = "price > 1 -- cheap": expected an expression without comments;'
+        'cleanse.where.dear = "price > 1 -- cheap": expected an expression without comments;'
         " a TOML comment can stand beside it",
     ),
     (
@@ -188,12 +201,13 @@ CASES: list[tuple[str, Any, str]] = [
         "sessions.measures.revenue",
         "summ(price)",
         'sessions.measures.revenue = "summ(price)": no aggregate "summ"; did you mean "sum"?'
-        " (known: count, sum, min, max, first, last)",
+        " (known: count, sum, min, max, first, last, distinct)",
     ),
     (
         "sessions.measures.revenue",
         "count(DISTINCT page)",
-        'sessions.measures.revenue = "count(DISTINCT page)": count takes one argument, without DISTINCT',
+        'sessions.measures.revenue = "count(DISTINCT page)": count takes one argument, without DISTINCT;'
+        " distinct(x) counts values",
     ),
     (
         "sessions.measures.revenue",
@@ -214,13 +228,13 @@ CASES: list[tuple[str, Any, str]] = [
     (
         "sessions.measures.session_id",
         "count(*)",
-        'sessions.measures.session_id = "count(*)": session_id is a column of every session;'
+        'sessions.measures.session_id = "count(*)": session_id is a column of every row;'
         " give the measure another name",
     ),
     (
         "sessions.measures.user_id",
         "last(page)",
-        'sessions.measures.user_id = "last(page)": user_id is a column of every session;'
+        'sessions.measures.user_id = "last(page)": user_id is a column of every row;'
         " give the measure another name",
     ),
     # between the parts
@@ -229,12 +243,14 @@ CASES: list[tuple[str, Any, str]] = [
     (
         "source.event_time",
         "page",
-        'source.event_time = "page": expected a long column (epoch milliseconds), but it is string',
+        'source.event_time = "page": expected a long (epoch milliseconds) or timestamp column,'
+        " but it is string",
     ),
     (
         "source.created",
         "price",
-        'source.created = "price": expected a long column (epoch milliseconds), but it is double',
+        'source.created = "price": expected a long (epoch milliseconds) or timestamp column,'
+        " but it is double",
     ),
     ("sessions.key", "usr_id", 'sessions.key = "usr_id": no such column; did you mean "user_id"?'),
     (
@@ -279,7 +295,7 @@ def test_the_shipped_pipeline_has_no_problem() -> None:
 
 def test_one_wrong_key_is_one_problem() -> None:
     assert len(problems_of({"source.partitions": "eight"})) == 1
-    assert len(problems_of({"cleanse.where": "price >"})) == 1
+    assert len(problems_of({"cleanse.where.dear": "price >"})) == 1
     assert len(problems_of({"sink.0.rows": "finals"})) == 1
 
 
@@ -305,7 +321,7 @@ def test_all_problems_come_at_once_even_between_parts_that_have_problems_of_thei
         "sessions.gap",
         "sessions.measures.revenue",
         "sessions.measures.top_price",
-        "enrich[0].path",
+        "enrich[0]",
         "enrich[1].on",
         "sink[0].rows",
         "sink[1].kind",
@@ -331,8 +347,8 @@ def test_a_section_written_in_python_raises_the_same_error() -> None:
         Source(topic="clicks", schema="a strng", key="a", event_time="ts", partitons=3)  # type: ignore[arg-type, call-arg]
     assert caught.value.problems == [
         'schema = "a strng": column a (line 1, column 3): no type "strng"; did you mean "string"?',
-        'partitons = 3: unknown key; did you mean "partitions"? (known: created, event_time, format, key,'
-        " max_batch, partitions, schema, starting, topic)",
+        'partitons = 3: unknown key; did you mean "partitions"? (known: created, epoch, event_time, format,'
+        " key, max_batch, max_wait, min_batch, partitions, schema, starting, topic)",
     ]
 
 
@@ -364,8 +380,13 @@ PLACES = [
     *CLICKSTREAM,
     *(f"{section}.{key}" for section in SECTIONS for key in CLICKSTREAM[section]),
     *("enrich.0", "enrich.0.name", "enrich.0.path", "enrich.0.on", "enrich.0.take"),
+    *("enrich.0.query", "enrich.0.default", "enrich.0.default.segment", "enrich.0.refresh"),
     *("sink.0", "sink.0.name", "sink.0.kind", "sink.0.topic", "sink.0.rows"),
-    "sessions.measures.revenue",
+    *("sink.0.key", "sink.0.columns", "sink.0.latency", "sink.0.guarantee"),
+    *("cleanse.set", "cleanse.set.page", "cleanse.where.known_type", "cleanse.past"),
+    *("cleanse.dedupe", "cleanse.dedupe.on", "cleanse.dedupe.within"),
+    *("windows", "windows.key", "windows.size", "windows.slide", "windows.measures"),
+    *("sessions.measures.revenue", "sessions.idle", "sessions.max_length"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Self
 
@@ -46,7 +46,16 @@ class StateLayout:
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        return cls(**json.loads(path.read_text())) if path.exists() else None
+        """None where nothing has been written yet."""
+        if not path.exists():
+            return None
+        found = json.loads(path.read_text())
+        if found.keys() != {field.name for field in fields(cls)}:
+            raise StateMismatch(
+                f"the state of {path.parent} was written by another version of Penstock",
+                hint="Give the pipeline another name: it then reads the topic anew, with a state of its own.",
+            )
+        return cls(**found)
 
     def write(self, path: Path) -> None:
         fresh = path.with_suffix(".new")
@@ -68,7 +77,7 @@ class StateLayout:
 
     def _conflicts(self, wanted: Self) -> Iterator[str]:
         for key in self.fixed | wanted.fixed:
-            was, now = self.fixed.get(key), wanted.fixed.get(key)
+            was, now = self.fixed.get(key, "absent"), wanted.fixed.get(key, "absent")
             if was != now:
                 yield f"{key} was {was}, is {now}"
         # A measure that was dropped and comes back may still be in the state of keys that slept.
@@ -81,16 +90,15 @@ class StateLayout:
             yield f"its measures were changed {_LAYOUTS_MAX} times"
 
     def _news(self, wanted: Self) -> Iterator[str]:
-        for name in wanted.measures.keys() - self.measures.keys():
-            yield f"new measure {name}: what is open now has it from here on"
-        for name in self.measures.keys() - wanted.measures.keys():
-            yield f"measure {name} is gone"
-        for name in self.measures.keys() & wanted.measures.keys():
-            if self.measures[name] != wanted.measures[name]:
-                yield (
-                    f"measure {name} changed from {self.measures[name]} to {wanted.measures[name]}: "
-                    "what is open now holds both"
-                )
+        for name, text in wanted.measures.items():
+            was = self.measures.get(name)
+            if was is None:
+                yield f"new measure {name}: what is open now has it from here on"
+            elif was != text:
+                yield f"measure {name} changed from {was} to {text}: what is open now holds both"
+        for name in self.measures:
+            if name not in wanted.measures:
+                yield f"measure {name} is gone"
 
     def new_sinks(self, wanted: Self) -> list[str]:
         """Sinks that the checkpoint has never written: they begin with the next batch."""

@@ -15,15 +15,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_RENAME = "make one of another name in cleanse.set, and use that"
+
 SINGLE_RECORDS = ("rejected", "late", "duplicate")
 STATEFUL = ("final", "live", "late")
-# Columns of every row, beside its key.
-RESERVED = ("session_id", "window_id", "start_ms", "end_ms", "kind", "version", "query", "batch", "slot")
+STAMPS = ("query", "batch", "slot")
+"""Columns of every row that leaves."""
+RESERVED = ("session_id", "window_id", "start_ms", "end_ms", "kind", "version", *STAMPS)
+"""Columns of a row of a session or window, beside its key and its measures."""
+INTERNAL = frozenset(
+    {
+        *("span_id", "key", "is_final", "new_events", "oldest_created_ms"),
+        *("partition", "offset", "ts", "reason", "raw"),
+    }
+)
+"""Columns that it has beside those inside the engine (see Told.java)."""
 
 
 def problems_between(spec: PipelineSpec, *, draft: bool = False) -> Iterator[Problem]:
     """All problems between the parts. A draft lacks its invalid fields: a check ends where it misses one."""
-    for check in (_source_columns, _cleanse_columns, _enrichment, _grouping, _measures, _sinks):
+    checks = [_source_columns, _cleanse_columns, _enrichment, _grouping, _measures]
+    for check in [*checks, _sinks, _sink_rows, _event_sinks]:
         try:
             yield from check(spec)
         except AttributeError:
@@ -33,7 +45,7 @@ def problems_between(spec: PipelineSpec, *, draft: bool = False) -> Iterator[Pro
 
 def _source_columns(spec: PipelineSpec) -> Iterator[Problem]:
     types = {column.name: column.type for column in spec.source.columns}
-    times = {"event_time": getattr(spec.source, "event_time", None), "created": spec.source.created}
+    times = {name: getattr(spec.source, name, None) for name in ("event_time", "created")}
     for name, column in times.items():
         if column in types and types[column] not in TIMES and column not in spec.cleanse.set:
             yield Problem(
@@ -49,7 +61,10 @@ def _cleanse_columns(spec: PipelineSpec) -> Iterator[Problem]:
     came = [column.name for column in spec.source.columns]
     known = spec.clean_columns()
     for name, expression in spec.cleanse.set.items():
-        yield from _unknown(("cleanse", "set", name), columns_of(expression), came, named=True)
+        here: Path = ("cleanse", "set", name)
+        yield from _unknown(here, columns_of(expression), came, named=True)
+        if same := [column for column in came if column != name and column.lower() == name.lower()]:
+            yield Problem(here, f"is {quoted(same[0])} in another spelling; Spark ignores case")
     for index, column in enumerate(spec.cleanse.require):
         yield from _unknown(("cleanse", "require", index), [column], known)
     for name, condition in spec.cleanse.where.items():
@@ -66,17 +81,18 @@ def _cleanse_columns(spec: PipelineSpec) -> Iterator[Problem]:
 
 def _enrichment(spec: PipelineSpec) -> Iterator[Problem]:
     columns = spec.clean_columns()
-    taken: dict[str, Path] = {name.lower(): ("source", "schema") for name in columns}
+    taken: dict[str, Path] = {name.lower(): ("cleanse", "set", name) for name in spec.cleanse.set}
+    taken |= {column.name.lower(): ("source", "schema") for column in spec.source.columns}
     names: dict[str, Path] = {}
     for index, table in _having(spec.enrich, "name", "on", "take"):
         here: Path = ("enrich", index)
         yield from _unknown((*here, "on"), [table.on], columns)
         yield from _clash(names, table.name, (*here, "name"))
-        if (table.path is None) == (table.query is None):
+        if [getattr(table, name, "") for name in ("path", "query")].count(None) != 1:
             yield Problem(here, "expected either a path or a query")
         for place, column in enumerate(table.take):
             yield from _clash(taken, column.lower(), (*here, "take", place))
-        for column in table.default:
+        for column in getattr(table, "default", ()):
             yield from _unknown((*here, "default", column), [column], table.take, named=True)
 
 
@@ -86,6 +102,8 @@ def _grouping(spec: PipelineSpec) -> Iterator[Problem]:
     section = "sessions" if spec.sessions is not None else "windows"
     if spec.grouping is not None:
         yield from _unknown((section, "key"), [spec.grouping.key], spec.columns())
+        if spec.grouping.key in RESERVED:
+            yield Problem((section, "key"), f"is a column of every row; {_RENAME}")
     if spec.windows is not None and spec.windows.size.ms % spec.windows.step.ms:
         yield Problem(("windows", "slide"), f"the size, {spec.windows.size}, is not a multiple of it")
 
@@ -94,7 +112,7 @@ def _measures(spec: PipelineSpec) -> Iterator[Problem]:
     if spec.grouping is None:
         return
     section = "sessions" if spec.sessions is not None else "windows"
-    reserved = {*RESERVED, getattr(spec.grouping, "key", "")}
+    reserved = {*RESERVED, *INTERNAL, getattr(spec.grouping, "key", "")}
     types: dict[str, str] = {column.name: column.type for column in spec.source.columns}
     names = {measure.name for measure in spec.grouping.measures}
     for measure in spec.grouping.measures:
@@ -120,15 +138,24 @@ def _sinks(spec: PipelineSpec) -> Iterator[Problem]:
         target: Path = ("sink", index, "topic" if sink.kind == "kafka" else "table")
         same_target = list(_clash(targets, f"{sink.kind} {sink.target}", target))
         yield from same_target or _clash(names, sink.name, ("sink", index, "name"))
-        yield from _sink_rows(("sink", index, "rows"), sink, spec)
-        yield from _event_sink(("sink", index), sink, spec)
         if sink.kind == "kafka" and sink.topic == getattr(spec.source, "topic", None):
             yield Problem(target, "this is the source's topic: the pipeline would read its own output")
 
 
-def _sink_rows(path: Path, sink: Sink, spec: PipelineSpec) -> Iterator[Problem]:
+def _sink_rows(spec: PipelineSpec) -> Iterator[Problem]:
+    for index, sink in _having(spec.sink, "rows"):
+        path: Path = ("sink", index, "rows")
+        yield from _rows_together(path, sink)
+        missing = [kind for kind in sink.rows if kind in STATEFUL]
+        if missing and spec.grouping is None:
+            yield Problem(path, f"there are no {' or '.join(missing)} rows without [sessions] or [windows]")
+        if "duplicate" in sink.rows and spec.cleanse.dedupe is None:
+            yield Problem(path, "there are no duplicate rows without [cleanse.dedupe]")
+
+
+def _rows_together(path: Path, sink: Sink) -> Iterator[Problem]:
     """Sessions, events and records set aside have no column in common, so no sink holds two of them."""
-    rows = getattr(sink, "rows", ())
+    rows = sink.rows
     aside = [kind for kind in rows if kind in SINGLE_RECORDS]
     if aside and len(aside) < len(rows):
         yield Problem(path, f"{' and '.join(aside)} rows are single records: give them a sink of their own")
@@ -136,22 +163,25 @@ def _sink_rows(path: Path, sink: Sink, spec: PipelineSpec) -> Iterator[Problem]:
         yield Problem(path, f"{' and '.join(aside)} rows go to Kafka only, as the bytes that came")
     elif "events" in rows and len(rows) > 1:
         yield Problem(path, "events rows have columns of their own: give them a sink of their own")
-    missing = [kind for kind in rows if kind in STATEFUL]
-    if missing and spec.grouping is None:
-        yield Problem(path, f"there are no {' or '.join(missing)} rows without [sessions] or [windows]")
-    if "duplicate" in rows and spec.cleanse.dedupe is None:
-        yield Problem(path, "there are no duplicate rows without [cleanse.dedupe]")
+
+
+def _event_sinks(spec: PipelineSpec) -> Iterator[Problem]:
+    for index, sink in _having(spec.sink, "rows", "guarantee", "key", "columns"):
+        yield from _event_sink(("sink", index), sink, spec)
 
 
 def _event_sink(path: Path, sink: Sink, spec: PipelineSpec) -> Iterator[Problem]:
     realtime = sink.kind == "kafka" and getattr(sink, "latency", "batch") == "realtime"
-    if "events" in getattr(sink, "rows", ()):
+    if "events" in sink.rows:
         if sink.key is None:
             yield Problem((*path, "key"), "required for rows = events: the column that names an event")
         else:
             yield from _unknown((*path, "key"), [sink.key], spec.event_columns(sink))
         for place, column in enumerate(sink.columns):
             yield from _unknown((*path, "columns", place), [column], spec.columns())
+        for column in spec.event_columns(sink):
+            if column in STAMPS and not realtime:
+                yield Problem((*path, "columns"), f"{quoted(column)} is a column of every row; {_RENAME}")
         if realtime and sink.guarantee != "at_least_once":
             yield Problem(
                 (*path, "guarantee"),
@@ -159,7 +189,7 @@ def _event_sink(path: Path, sink: Sink, spec: PipelineSpec) -> Iterator[Problem]
             )
         return
     for name in ("key", "columns"):
-        if getattr(sink, name, None):
+        if getattr(sink, name):
             yield Problem((*path, name), "is for rows = events only")
     if realtime:
         yield Problem((*path, "latency"), "realtime is for rows = events only")

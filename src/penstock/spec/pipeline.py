@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -26,6 +26,7 @@ from penstock.spec.sections import (
 from penstock.spec.sql import columns_of
 from penstock.spec.units import Duration
 
+Model = TypeVar("Model", bound=BaseModel)
 Tier = Literal["groups", "events"]
 """What makes sessions or windows, with state; and what makes rows of single events, without."""
 
@@ -85,6 +86,8 @@ class PipelineSpec(Section):
         used = {
             self.source.key,
             self.source.event_time,
+            # An event without it is rejected, in either tier.
+            *([self.grouping.key] if self.grouping else []),
             *self.cleanse.require,
             *(table.on for table in self.enrich),
         }
@@ -93,7 +96,6 @@ class PipelineSpec(Section):
         if tier == "events":
             used |= {name for sink in self.sink if "events" in sink.rows for name in self.event_columns(sink)}
         elif self.grouping:
-            used.add(self.grouping.key)
             expressions += [m.expression for m in self.grouping.measures if m.expression]
             if self.cleanse.dedupe:
                 used.add(self.cleanse.dedupe.on)
@@ -108,8 +110,19 @@ def find_problems(given: Mapping[str, Any]) -> list[Problem]:
         return list(problems_between(PipelineSpec.model_validate(given)))
     except ValidationError as error:
         found = list(explain(PipelineSpec, error, given))
-        draft = PipelineSpec.model_construct(**_valid_fields(PipelineSpec, given))
+        draft = _without_invalid(PipelineSpec, given)
         return found + list(problems_between(draft, draft=True))
+
+
+def _without_invalid(model: type[Model], given: Mapping[str, Any]) -> Model:
+    """A section that has its valid fields and its defaults; one that was given and is invalid it lacks."""
+    valid = _valid_fields(model, given)
+    draft = model.model_construct(**valid)
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        if key in given and key not in valid:
+            draft.__dict__.pop(name, None)
+    return draft
 
 
 def _valid_fields(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,7 +152,7 @@ def _draft(sections: Mapping[str, type[BaseModel]], given: object) -> object:
     if not isinstance(given, Mapping):
         return given if isinstance(given, BaseModel) else None
     model = sections.get("") or sections.get(str(given.get("kind")))
-    return model.model_construct(**_valid_fields(model, given)) if model else None
+    return _without_invalid(model, given) if model else None
 
 
 @cache

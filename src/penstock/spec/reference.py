@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from penstock.spec.pipeline import PipelineSpec
 from penstock.spec.problems import fields, sections_in
+from penstock.spec.sections import PlainValue, Sql
 from penstock.spec.sql import Column, Measure
 from penstock.spec.units import Duration
 
@@ -21,6 +22,8 @@ _WORDS: dict[Any, str] = {
     Duration: "duration",
     Column: "Spark DDL",
     Measure: "section of name = aggregate",
+    Sql: "Spark SQL",
+    PlainValue: "value",
 }
 _WIDTH = 100
 
@@ -34,12 +37,15 @@ def _section(header: str, model: type[BaseModel]) -> Iterator[str]:
     yield f"\n## {header or 'Pipeline'}\n"
     yield from textwrap.wrap(model.__doc__ or "", _WIDTH)
     nested: list[tuple[str, type[BaseModel]]] = []
+    keys: list[tuple[str, FieldInfo]] = []
     for key, field in fields(model).items():
         sections = sections_in(field.annotation)
         listed = get_origin(field.annotation) is tuple
         nested += [(_header(key, kind, listed=listed), section) for kind, section in sections.items()]
         if not sections:
-            yield from _key(key, field)
+            keys.append((key, field))
+    for key, field in sorted(keys, key=lambda item: not item[1].is_required()):
+        yield from _key(key, field)
     for name, section in nested:
         inside = header.strip("[]") + "." if header and not header.startswith("[[") else ""
         yield from _section(name.replace("[", f"[{inside}") if inside else name, section)
@@ -63,7 +69,7 @@ def _type(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return " | ".join(get_args(annotation))
     if get_origin(annotation) is dict:
-        return "section of name = value"
+        return f"section of name = {_WORDS[get_args(annotation)[1]]}"
     inner = [part for part in get_args(annotation) if part not in (type(None), ...)]
     if get_origin(annotation) is tuple and inner[0] not in (Column, Measure):
         return f"list of {_type(inner[0])}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -98,6 +99,12 @@ def _expressions(given: object) -> object:
     return given
 
 
+def _plain_value(given: object) -> object:
+    if not isinstance(given, str | int | float | bool) or given in (inf, -inf) or given != given:
+        raise ValueError("expected text, a finite number, true or false")
+    return given
+
+
 def _distinct(rows: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(rows)) < len(rows):
         raise ValueError("expected each kind of row once")
@@ -114,7 +121,7 @@ Sql = Annotated[str, AfterValidator(_condition)]
 NamedSql = Annotated[dict[Identifier, Sql], BeforeValidator(_expressions)]
 ColumnNames = Annotated[tuple[str, ...], BeforeValidator(listed)]
 PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
-Literals = dict[str, str | int | float | bool]
+PlainValue = Annotated[str | int | float | bool, BeforeValidator(_plain_value)]
 RowKind = Literal["final", "live", "events", "rejected", "late", "duplicate"]
 Rows = Annotated[
     tuple[RowKind, ...],
@@ -265,7 +272,7 @@ class Enrich(Section):
         description="The columns to take; their types come from the reference data.",
         examples=[["segment", "country"]],
     )
-    default: Literals = Field(
+    default: dict[str, PlainValue] = Field(
         default={},
         description="What a column is where the key is unknown; null unless given.",
         examples=[{"segment": "unknown"}],
@@ -314,7 +321,7 @@ class Grouping(Section):
 
 
 class Sessions(Grouping):
-    """Events of one key with no pause longer than the gap."""
+    """Events of one key with no pause longer than the gap. A pipeline has sessions, windows or neither."""
 
     gap: PositiveDuration = Field(
         description="A session ends after this long without an event.", examples=["30 minutes"]
@@ -327,7 +334,7 @@ class Sessions(Grouping):
 
 
 class Windows(Grouping):
-    """Events of one key in spans of fixed length."""
+    """Events of one key in spans of fixed length. A pipeline has sessions, windows or neither."""
 
     size: PositiveDuration = Field(description="How long a window is.", examples=["1 minute"])
     slide: PositiveDuration | None = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,11 +20,11 @@ def _lines(section: str, values: dict[str, Any]) -> Iterator[str]:
     """Plain values first: in TOML a key belongs to the last header before it."""
     for key, value in values.items():
         if not _is_section(value):
-            yield f"{key} = {_value(value)}"
+            yield f"{_key(key)} = {_value(value)}"
     for key, value in values.items():
         if not _is_section(value):
             continue
-        name = f"{section}.{key}" if section else key
+        name = f"{section}.{_key(key)}" if section else _key(key)
         for item in value if isinstance(value, list) else [value]:
             yield f"\n[[{name}]]" if isinstance(value, list) else f"\n[{name}]"
             yield from _lines(name, item)
@@ -33,6 +34,10 @@ def _is_section(value: Any) -> bool:
     return isinstance(value, dict) or (
         isinstance(value, list) and any(isinstance(item, dict) for item in value)
     )
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key, re.ASCII) else _value(key)
 
 
 def _value(value: Any) -> str:
