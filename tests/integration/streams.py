@@ -64,7 +64,7 @@ class Stream:
     batches: list[list[dict[str, Any]]] = field(default_factory=list)
     postgres: str = ""
     say: Callable[[str], None] = print
-    after: Callable[[int], None] = lambda batch: None
+    after: Callable[[int], None] = lambda _: None
     """Called when a batch is done."""
     tables: list[Reference] = field(default_factory=list)
     """The reference data of the last run."""

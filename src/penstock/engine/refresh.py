@@ -40,7 +40,7 @@ class Reference:
         self._told: set[str] = set()
 
     def start(self, kept: Version | None) -> None:
-        """Read the first version. Where that fails but is tried again later, what a checkpoint kept will do."""
+        """Read the first version; what a checkpoint kept will do where reading fails but is tried again."""
         try:
             self._seen = self._source.stamp()
             table = self._source.read()
