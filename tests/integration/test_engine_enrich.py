@@ -11,20 +11,27 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.enrich import Lookups
+from penstock.engine.outputs import Endpoints
+from penstock.engine.pipeline import Pipeline
+from penstock.engine.receipt import Receipt
 from penstock.engine.refresh import references, refreshing
 from penstock.errors import SpecError
 from penstock.local.services import Addresses
+from penstock.observe.topic import read_topic
 from penstock.paths import DataDir
+from penstock.sinks.kafka import ensure_topics
 from penstock.spec import Enrich, PipelineSpec
 from tests.integration.streams import Stream, click
 
@@ -88,6 +95,13 @@ class Users:
         clicks = [[click(user, i) for i, user in enumerate(batch)] for batch in batches]
         names = [f"event.{name}" for name in self.enrich.take]
         return [[tuple(row[name] for name in names) for row in rows] for rows in self.stream.run(clicks)]
+
+    def wait_for(self, text: str) -> None:
+        """Wait until something like this is said."""
+        deadline = time.monotonic() + 60
+        while not any(text in said for said in self.said):
+            assert time.monotonic() < deadline, f"never said {text!r}: {self.said}"
+            time.sleep(0.02)
 
     def forget_last_commit(self) -> int:
         """Put the checkpoint back to where a crash before the commit leaves it."""
@@ -474,3 +488,49 @@ def test_a_million_rows_of_five_columns_take_well_under_what_a_hash_map_of_rows_
     )
     values = 8 + 7 + 2 + 4 + 8 + 1
     assert packed - values < 150
+
+
+def test_receipts_of_a_running_pipeline_tell_the_version_and_since_when_it_is_stale(
+    services: Addresses, new_users: NewUsers
+) -> None:
+    users = new_users(refresh="100 ms")
+    users.segments("old")
+    name, stream = users.stream.spec.name, users.stream
+    given = stream.spec.model_dump(by_alias=True)
+    given |= {"source": {**given["source"], "topic": f"{name}-in", "partitions": 1}}
+    spec = PipelineSpec(**given | {"sink": [{**given["sink"][0], "topic": f"{name}-out", "name": name}]})
+    ensure_topics(services.kafka, {spec.source.topic: 1})
+    producer = Producer({"bootstrap.servers": services.kafka})
+    receipts: Queue[Receipt] = Queue()
+
+    def next_receipt() -> Receipt:
+        """Of the batch that takes one more click."""
+        producer.produce(spec.source.topic, click("u1", 0, ts=time.time_ns() // 1_000_000))
+        producer.flush()
+        return receipts.get(timeout=60)
+
+    endpoints = Endpoints(services.kafka, services.clickhouse, services.postgres)
+    pipeline = Pipeline(
+        spec, stream.data, endpoints, stream.spark, on_receipt=receipts.put, say=users.said.append
+    )
+    stop = threading.Event()
+    running = threading.Thread(target=pipeline.run, args=(stop,))
+    running.start()
+    try:
+        first = next_receipt()
+        users.segments("new")
+        users.wait_for("from the next batch on")
+        second = next_receipt()
+        (stream.data.root / "users.parquet").unlink()
+        users.wait_for("refresh failed")
+        third = next_receipt()
+    finally:
+        stop.set()
+        running.join()
+        pipeline.close()
+    assert first.versions["users"] != second.versions["users"] == third.versions["users"]
+    assert first.stale_since_ms == second.stale_since_ms == {}
+    assert third.stale_since_ms["users"] <= third.started_at_ms + third.total_ms
+    segments = [json.loads(m.value() or b"")["segment"] for m in read_topic(services.kafka, f"{name}-out")]
+    assert segments == ["old", "new", "new"]
+    assert Receipt.from_json(json.loads(json.dumps(third.to_json()))) == third
