@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.enrich import Lookups
 from penstock.engine.pipeline import build, tiers
+from penstock.engine.refresh import Reference, references
 from penstock.engine.rows import in_order
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
@@ -60,6 +62,15 @@ class Stream:
     spec: PipelineSpec
     data: DataDir
     batches: list[list[dict[str, Any]]] = field(default_factory=list)
+    postgres: str = ""
+    say: Callable[[str], None] = print
+    after: Callable[[int], None] = lambda _: None
+    """Called when a batch is done."""
+    tables: list[Reference] = field(default_factory=list)
+    """The reference data of the last run."""
+    versions: list[dict[str, str]] = field(default_factory=list)
+    """Of the reference data, as each batch used them."""
+    _lookups: Lookups | None = None
     _offset: int = 0
 
     def run(self, batches: Sequence[Sequence[bytes | None]]) -> list[list[dict[str, Any]]]:
@@ -78,8 +89,19 @@ class Stream:
         before = len(self.batches)
         checkpoint = Checkpoint(self.data.checkpoints / self.spec.name, self.spec.source.topic)
         try:
+            self.tables = references(self.spec, self.data, self.postgres, self.say)
+            if self.spec.engine == "kernel":
+                self._lookups = Lookups(self.spark, self.tables, checkpoint, self.say)
             rows, _ = build(
-                self.spark, records, self.spec, self.data, next(tiers(self.spec)), checkpoint, say=print
+                self.spark,
+                records,
+                self.spec,
+                self.data,
+                next(tiers(self.spec)),
+                checkpoint,
+                say=self.say,
+                lookups=self._lookups,
+                postgres=self.postgres,
             )
             query = (
                 rows.writeStream.foreachBatch(self._collect)
@@ -93,8 +115,10 @@ class Stream:
             checkpoint.close()
         return self.batches[before:]
 
-    def _collect(self, frame: DataFrame, _batch: int) -> None:
+    def _collect(self, frame: DataFrame, batch: int) -> None:
+        self.versions.append(self._lookups.before(batch) if self._lookups else {})
         self.batches.append(in_order(frame.toArrow()).to_pylist())
+        self.after(batch)
 
     def _write(self, source: Path, batch: Sequence[bytes | None]) -> None:
         rows = [

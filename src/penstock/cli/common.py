@@ -108,6 +108,8 @@ def resolve_addresses(spec: PipelineSpec, data: DataDir) -> Addresses:
 
     asked = {name: getattr(spec.services, name) for name in ("kafka", "clickhouse", "postgres")}
     needed = {"kafka", *(sink.kind for sink in spec.sink)}
+    if any(table.query for table in spec.enrich):
+        needed.add("postgres")
     embedded = [name for name, address in asked.items() if address == "embedded" and name in needed]
     services = Services(data, only=embedded or ("kafka",))
     if embedded:

@@ -64,6 +64,11 @@ class Checkpoint:
     def _read(self, path: Path) -> Offsets:
         return _offsets(path, self._topic)
 
+    def last_planned(self) -> int:
+        """The newest batch that has its offsets, and so may have run; -1 before the first."""
+        newest = _newest(self.path / "offsets")
+        return int(newest.name) if newest else -1
+
     def watermark_ms(self) -> int:
         """Where the clock stands after the newest batch; 0 before the first."""
         newest = _newest(self.path / "commits")

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 import penstock.spec as spec_
 from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.enrich import Lookups
 from penstock.engine.originals import Originals
 from penstock.engine.receipt import Receipt, SinkReceipt
 from penstock.engine.rows import for_sink, in_order, latency_counts, span_id, tally, with_originals
@@ -94,6 +95,7 @@ class BatchWriter:
         checkpoint: Checkpoint,
         outputs: Sequence[Output],
         originals: Originals,
+        lookups: Lookups | None,
         on_receipt: Callable[[Receipt], None],
     ) -> None:
         self._spec = spec
@@ -101,6 +103,7 @@ class BatchWriter:
         self._checkpoint = checkpoint
         self._outputs = outputs
         self._originals = originals
+        self._lookups = lookups
         self._on_receipt = on_receipt
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(outputs)), thread_name_prefix="sink")
         self.failure: Exception | None = None
@@ -119,6 +122,8 @@ class BatchWriter:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         started_at_ms, start = _wall_ms(), time.perf_counter()
+        # Before the first task of the batch, which toArrow starts.
+        versions = self._lookups.before(batch) if self._lookups else {}
         rows = in_order(frame.toArrow())
         compute_ms = _since_ms(start)
         rows = self._with_bytes(rows)
@@ -132,6 +137,8 @@ class BatchWriter:
             compute_ms=compute_ms,
             total_ms=_since_ms(start),
             latency_ms=latency_counts(rows, self._visible_at_ms(receipts)),
+            versions=versions,
+            stale_since_ms=self._lookups.stale_since_ms() if self._lookups else {},
             **tally(rows),
         )
         self.records += receipt.records

@@ -13,7 +13,7 @@ from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.cleanse import clean
 from penstock.engine.clock import clock_topic
 from penstock.engine.decode import decode
-from penstock.engine.enrich import enrich
+from penstock.engine.enrich import Lookups
 from penstock.engine.events import event_rows
 from penstock.engine.grouping import group, measure_layout
 from penstock.engine.layout import StateLayout
@@ -21,6 +21,7 @@ from penstock.engine.outputs import Endpoints
 from penstock.engine.plain import plain_events, plain_groups
 from penstock.engine.query import Query
 from penstock.engine.receipt import Receipt
+from penstock.engine.refresh import references, refreshing
 from penstock.engine.source import read_source
 from penstock.errors import SpecError, first_line
 from penstock.paths import DataDir
@@ -55,6 +56,7 @@ class Pipeline:
         self._not_ready: set[str] = set()
         self._lock = threading.Lock()
         self._queries: list[Query] = []
+        self._references = references(spec, data, endpoints.postgres, say)
         try:
             for tier in tiers(spec):
                 self._queries.append(self._query(tier))
@@ -72,7 +74,20 @@ class Pipeline:
         checkpoint = Checkpoint(self._data.checkpoints / name, spec.source.topic)
         try:
             records = read_source(self._spark, spec, self._endpoints.kafka, topics)
-            rows, new_sinks = build(self._spark, records, spec, self._data, tier, checkpoint, say=self._say)
+            lookups = None
+            if spec.engine == "kernel":
+                lookups = Lookups(self._spark, self._references, checkpoint, self._say)
+            rows, new_sinks = build(
+                self._spark,
+                records,
+                spec,
+                self._data,
+                tier,
+                checkpoint,
+                say=self._say,
+                lookups=lookups,
+                postgres=self._endpoints.postgres,
+            )
         except BaseException:
             checkpoint.close()
             raise
@@ -84,6 +99,7 @@ class Pipeline:
             rows=rows,
             sinks=list(sinks_of(spec, tier)),
             checkpoint=checkpoint,
+            lookups=lookups,
             on_receipt=self._on_receipt,
             on_ready=lambda: self._ready(name),
             say=self._say,
@@ -101,7 +117,8 @@ class Pipeline:
     def run(self, stop: threading.Event) -> None:
         """Run until told to stop, or until a query fails for good: then all stop and its error is raised."""
         halt = threading.Event()
-        with ThreadPoolExecutor(len(self._queries), thread_name_prefix="query") as pool:
+        pool = ThreadPoolExecutor(len(self._queries), thread_name_prefix="query")
+        with refreshing(self._references if self._spec.engine == "kernel" else ()), pool:
             running = {pool.submit(query.run, halt) for query in self._queries}
             while running and not halt.is_set():
                 done, running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
@@ -147,18 +164,26 @@ def build(
     checkpoint: Checkpoint,
     *,
     say: Callable[[str], None],
+    lookups: Lookups | None = None,
+    postgres: str = "",
 ) -> tuple[DataFrame, list[str]]:
     """The rows that a tier makes of records, and the sinks that are new to its checkpoint.
 
+    Lookups that are not given stay at the version they start with, and none is written down.
     What Spark cannot resolve is a SpecError, what state does not fit a StateMismatch; in either case nothing
     has been written.
     """
     try:
         if spec.engine == "plain":
-            events = plain_events(spark, records, spec, data, tier)
+            for table in spec.enrich:
+                if table.refresh:
+                    say(f"engine = plain reads {table.name} once a start: it is not refreshed")
+            events = plain_events(spark, records, spec, data, tier, postgres)
         else:
             events = clean(decode(spark, records, spec, tier), spec, tier)
-            events = enrich(spark, events, spec, data)
+            if lookups is None:
+                lookups = Lookups(spark, references(spec, data, postgres, say), checkpoint, say)
+            events = lookups.enrich(events)
         layout = measure_layout(events, spec) if tier == "groups" else []
         state, new_sinks = checkpoint.fit(StateLayout.of(spec, layout), say)
         if tier == "events":

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 
 from penstock.engine.cleanse import TS, clean, reason
 from penstock.engine.decode import ERROR, RECORD
-from penstock.engine.enrich import reference
+from penstock.engine.enrich import join
 from penstock.errors import SpecError
 from penstock.paths import DataDir
 from penstock.spec import Measure, PipelineSpec, Tier
 
 
 def plain_events(
-    spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: DataDir, tier: Tier
+    spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: DataDir, tier: Tier, postgres: str
 ) -> DataFrame:
     """Decoded, cleansed and enriched events."""
     schema = f"{spec.source.ddl}, _corrupt string"
@@ -29,11 +29,7 @@ def plain_events(
     )
     # from_json gives null fields, not an error, for what is no JSON object at all.
     events = clean(events.withColumn(ERROR, F.col("_corrupt")), spec, tier)
-    for table in spec.enrich:
-        rows = reference(spark, table, data)
-        joined = F.col(f"`{table.on}`").cast("string") == F.col("_key")
-        events = events.join(F.broadcast(rows), joined, "left").drop("_key")
-    return events
+    return join(spark, events, spec, data, postgres)
 
 
 def plain_groups(events: DataFrame, spec: PipelineSpec) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.clock import Silence, Ticker, clock_topic, due_tick, horizon_ms
+from penstock.engine.enrich import Lookups
 from penstock.engine.originals import Originals
 from penstock.engine.outputs import BatchWriter, Endpoints, open_outputs
 from penstock.engine.receipt import Receipt
@@ -38,6 +39,7 @@ class Query:
     rows: DataFrame
     sinks: Sequence[Sink]
     checkpoint: Checkpoint
+    lookups: Lookups | None
     on_receipt: Callable[[Receipt], None]
     on_ready: Callable[[], None]
     say: Callable[[str], None]
@@ -71,7 +73,9 @@ class Query:
         except SinkError as error:
             return False, error
         originals = Originals(self.endpoints.kafka, self.spec.source.topic)
-        writer = BatchWriter(self.spec, self.name, self.checkpoint, outputs, originals, self.on_receipt)
+        writer = BatchWriter(
+            self.spec, self.name, self.checkpoint, outputs, originals, self.lookups, self.on_receipt
+        )
         try:
             query = (
                 self.rows.writeStream.queryName(self.name)

@@ -45,6 +45,10 @@ class Receipt:
     total_ms: float
     latency_ms: tuple[tuple[int, int], ...] = field(default=())
     """(milliseconds from creation to visible, events): how fresh the batch was when readers could see it."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """The version of each lookup that the batch used."""
+    stale_since_ms: dict[str, int] = field(default_factory=dict)
+    """The lookups that cannot be refreshed, and since when."""
 
     @property
     def records(self) -> int:

@@ -1,14 +1,9 @@
 package penstock.kernel;
 
-import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
-import org.apache.spark.api.java.JavaSparkContext;
-import org.apache.spark.sql.Dataset;
-import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
@@ -16,7 +11,6 @@ import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * The kernel's scalar functions as a Spark catalog, called from SQL as {@code penstock.decode.NAME(bytes)},
@@ -38,34 +32,11 @@ public final class Functions implements FunctionCatalog {
     register("decode." + name, input -> decode);
   }
 
-  /**
-   * Registers a lookup on the rows of a table whose first column is the key, as text.
-   *
-   * @return the number of rows held
-   * @throws IllegalArgumentException where a key stands twice: a join would double the events
-   */
-  public static int lookup(String name, Dataset<Row> rows) {
-    StructType schema = rows.schema();
-    StructType taken = new StructType();
-    for (int i = 1; i < schema.size(); i++) taken = taken.add(schema.apply(i).name(), schema.apply(i).dataType());
-    InternalRow[] collected = rows.queryExecution().executedPlan().executeCollect();
-    HashMap<UTF8String, InternalRow> table = new HashMap<>(collected.length * 2);
-    for (InternalRow row : collected) {
-      if (row.isNullAt(0)) continue;
-      Object[] values = new Object[taken.size()];
-      for (int i = 0; i < values.length; i++) values[i] = copy(row.get(i + 1, taken.apply(i).dataType()));
-      if (table.put(row.getUTF8String(0).copy(), new GenericInternalRow(values)) != null)
-        throw new IllegalArgumentException("key '" + row.getUTF8String(0) + "' stands twice");
-    }
-    JavaSparkContext context = JavaSparkContext.fromSparkContext(rows.sparkSession().sparkContext());
-    Lookup lookup = new Lookup(context.broadcast(table), taken);
+  /** Registers a lookup on a table; its version can be changed through what is returned. */
+  public static Lookup lookup(String name, Broadcast<LookupTable> table) {
+    Lookup lookup = new Lookup(table);
     register("lookup." + name, input -> lookup);
-    return table.size();
-  }
-
-  /** A text read from a row is a view of the row's buffer; held for long it must be its own. */
-  private static Object copy(Object value) {
-    return value instanceof UTF8String ? ((UTF8String) value).copy() : value;
+    return lookup;
   }
 
   @Override public void initialize(String name, CaseInsensitiveStringMap options) { catalog = name; }

@@ -1,0 +1,152 @@
+package penstock.kernel;
+
+import java.io.BufferedInputStream;
+import java.io.FileInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.Serializable;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.vector.FieldVector;
+import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.ArrowUtils;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.array.ByteArrayMethods;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Rows by key, packed into one array, with a hash table of their places beside it.
+ *
+ * <p>An entry is the lengths of key and row (two ints), the key, the row as an UnsafeRow; each part starts at a
+ * multiple of 8. The first entry has no key: it is what an unknown key gives. A slot of the hash table holds an
+ * entry's place divided by 8, so that an empty slot, 0, leads to the first entry.
+ */
+public final class LookupTable implements Serializable {
+  private static final int HEADER = 8;
+  private static final int LARGEST = Integer.MAX_VALUE - 64;
+
+  private final StructType schema;
+  private final int width;
+  private byte[] bytes = new byte[1 << 16];
+  private int[] slots = new int[16];
+  private int used = 0;
+  private int keys = 0;
+
+  private LookupTable(StructType schema) {
+    this.schema = schema;
+    this.width = schema.size();
+  }
+
+  /**
+   * Reads a stream of Arrow batches and broadcasts it. The first column is the key, a text, each there once; the
+   * first row has none and says what an unknown key gives.
+   */
+  public static Broadcast<LookupTable> load(JavaSparkContext spark, String path) throws IOException {
+    try (InputStream file = new BufferedInputStream(new FileInputStream(path), 1 << 20);
+        BufferAllocator memory = ArrowUtils.rootAllocator().newChildAllocator("lookup", 0, Long.MAX_VALUE);
+        ArrowStreamReader reader = new ArrowStreamReader(file, memory)) {
+      StructType all = ArrowUtils.fromArrowSchema(reader.getVectorSchemaRoot().getSchema());
+      LookupTable table = new LookupTable(new StructType(Arrays.copyOfRange(all.fields(), 1, all.size())));
+      while (reader.loadNextBatch())
+        table.add(reader.getVectorSchemaRoot().getFieldVectors(), reader.getVectorSchemaRoot().getRowCount());
+      table.bytes = Arrays.copyOf(table.bytes, table.used);
+      return spark.broadcast(table);
+    }
+  }
+
+  StructType schema() {
+    return schema;
+  }
+
+  /** The row of a key, or the first row: a view of this table's bytes. */
+  InternalRow find(UTF8String key) {
+    int at = key == null ? 0 : slots[slotOf(key)] << 3;
+    UnsafeRow row = new UnsafeRow(width);
+    row.pointTo(bytes, address(at + HEADER + aligned(keyLength(at))), rowLength(at));
+    return row;
+  }
+
+  private void add(List<FieldVector> vectors, int rows) {
+    ColumnVector[] columns = vectors.stream().map(ArrowColumnVector::new).toArray(ColumnVector[]::new);
+    ColumnVector keyColumn = columns[0];
+    ColumnarBatch taken = new ColumnarBatch(Arrays.copyOfRange(columns, 1, columns.length), rows);
+    UnsafeProjection packed = UnsafeProjection.create(schema);
+    for (int i = 0; i < rows; i++) {
+      UnsafeRow row = packed.apply(taken.getRow(i));
+      if (keyColumn.isNullAt(i)) append(UTF8String.EMPTY_UTF8, row);
+      else add(keyColumn.getUTF8String(i), row);
+    }
+  }
+
+  private void add(UTF8String key, UnsafeRow row) {
+    if (++keys * 3L > slots.length * 2L) grow();
+    slots[slotOf(key)] = append(key, row) >>> 3;
+  }
+
+  /** Where a key stands or, if it is unknown, would stand. */
+  private int slotOf(UTF8String key) {
+    int mask = slots.length - 1;
+    int slot = key.hashCode() & mask;
+    while (slots[slot] != 0 && !holds(slots[slot] << 3, key)) slot = slot + 1 & mask;
+    return slot;
+  }
+
+  private boolean holds(int at, UTF8String key) {
+    return keyLength(at) == key.numBytes()
+        && ByteArrayMethods.arrayEquals(
+            bytes, address(at + HEADER), key.getBaseObject(), key.getBaseOffset(), key.numBytes());
+  }
+
+  private int append(UTF8String key, UnsafeRow row) {
+    int at = used;
+    long end = (long) at + HEADER + aligned(key.numBytes()) + aligned(row.getSizeInBytes());
+    if (end > LARGEST) throw new IllegalArgumentException("larger than 2 GB");
+    if (end > bytes.length)
+      bytes = Arrays.copyOf(bytes, (int) Math.min(LARGEST, Math.max(end, bytes.length * 2L)));
+    Platform.putInt(bytes, address(at), key.numBytes());
+    Platform.putInt(bytes, address(at + 4), row.getSizeInBytes());
+    key.writeToMemory(bytes, address(at + HEADER));
+    row.writeToMemory(bytes, address(at + HEADER + aligned(key.numBytes())));
+    used = (int) end;
+    return at;
+  }
+
+  /** Twice the slots, filled from the entries; the first entry has none. */
+  private void grow() {
+    slots = new int[slots.length * 2];
+    for (int at = next(0); at < used; at = next(at)) {
+      UTF8String key = UTF8String.fromAddress(bytes, address(at + HEADER), keyLength(at));
+      slots[slotOf(key)] = at >>> 3;
+    }
+  }
+
+  private int next(int at) {
+    return at + HEADER + aligned(keyLength(at)) + aligned(rowLength(at));
+  }
+
+  private int keyLength(int at) {
+    return Platform.getInt(bytes, address(at));
+  }
+
+  private int rowLength(int at) {
+    return Platform.getInt(bytes, address(at + 4));
+  }
+
+  private static long address(int at) {
+    return (long) Platform.BYTE_ARRAY_OFFSET + at;
+  }
+
+  private static int aligned(int length) {
+    return length + 7 & ~7;
+  }
+}
