@@ -59,8 +59,11 @@ def audit(spec: PipelineSpec, data: DataDir, at: Endpoints) -> Audit:
         )
     plan = ledgers[0].plan
     receipts = read_receipts(data.runs / spec.name / "journal.jsonl")
+    queries = [
+        [r for r in receipts if r.query == query] for query in dict.fromkeys(r.query for r in receipts)
+    ]
     # The query that makes sessions or windows has the pipeline's name, and so has its only one.
-    main = receipts.get(spec.name, [])
+    main = [receipt for receipt in receipts if receipt.query == spec.name]
     sent = read_sent(ledgers, spec.source.topic, at.kafka)
     letters = _letters(spec, at.kafka)
     late = {name: count for found in letters.values() for name, count in found.late.items()}
@@ -74,7 +77,7 @@ def audit(spec: PipelineSpec, data: DataDir, at: Endpoints) -> Audit:
     }
     too_early = _called_late_too_early(once, late, spec, clock_ms)
     unique = _called_duplicate_wrongly(once, again)
-    missing = [sent.count - sum(r.decoded + r.rejected for r in each) for each in receipts.values()]
+    missing = [sent.count - sum(r.decoded + r.rejected for r in each) for each in queries]
     missing = missing or [sent.count]
     rejected = sum(r.rejected for r in main)
     result = expected.get("final", expected.get("events"))
@@ -89,7 +92,7 @@ def audit(spec: PipelineSpec, data: DataDir, at: Endpoints) -> Audit:
         expected=result.rows.num_rows if result else 0,
         sinks=sinks,
         problems=(
-            *(line for each in receipts.values() for line in _offset_problems(each)),
+            *(line for each in queries for line in _offset_problems(each)),
             *(line for number in missing for line in _missing_problems(number)),
             *([f"{too_early} records were called late and were not"] if too_early else []),
             *([f"{unique} records were called duplicate and came once"] if unique else []),
@@ -100,16 +103,14 @@ def audit(spec: PipelineSpec, data: DataDir, at: Endpoints) -> Audit:
     )
 
 
-def read_receipts(journal: Path) -> dict[str, list[Receipt]]:
-    """By query, one receipt a batch, in order. A batch that ran twice left two; the later one stands."""
-    stands: dict[tuple[str, int], Receipt] = {}
-    for entry in JournalReader(journal).new():
-        if isinstance(entry, Batch):
-            stands[entry.receipt.query, entry.receipt.batch] = entry.receipt
-    by_query: dict[str, list[Receipt]] = {}
-    for query, batch in sorted(stands):
-        by_query.setdefault(query, []).append(stands[query, batch])
-    return by_query
+def read_receipts(journal: Path) -> list[Receipt]:
+    """One receipt for each batch of each query, in order. Of a batch that ran twice the later one stands."""
+    by_batch = {
+        (entry.receipt.query, entry.receipt.batch): entry.receipt
+        for entry in JournalReader(journal).new()
+        if isinstance(entry, Batch)
+    }
+    return [by_batch[place] for place in sorted(by_batch)]
 
 
 def _offset_problems(receipts: list[Receipt]) -> list[str]:
