@@ -31,8 +31,9 @@ STOPPED_WITHIN_S = 15
 class Demo:
     """`penstock demo` in a data directory of its own, and what can be done to it."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, pipeline: str = "clickstream") -> None:
         self.data = data
+        self.pipeline = pipeline
         self._report = data / "report.json"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -42,6 +43,7 @@ class Demo:
             "-m",
             "penstock.cli",
             "demo",
+            self.pipeline,
             "--data",
             str(self.data),
             "--seconds",
@@ -62,7 +64,7 @@ class Demo:
 
     def await_batches(self, count: int) -> None:
         """Wait until so many batches with records are done."""
-        journal = self.data / "runs" / "clickstream" / "journal.jsonl"
+        journal = self.data / "runs" / self.pipeline / "journal.jsonl"
         deadline = time.monotonic() + STARTED_WITHIN_S
         seen = self._batches(journal)
         while self._batches(journal) < seen + count:
@@ -127,8 +129,11 @@ def check(report: dict[str, Any], log: str) -> None:
     assert report["verdict"] == "pass"
     assert (report["lost"], report["duplicated"], report["lag_end"]) == (0, 0, 0)
     assert report["sent"] == report["decoded"] + report["rejected"] > 0
-    sessions = report["sessions"]
-    assert sessions["expected"] == sessions["kafka"] == sessions["clickhouse"] > 0
+    [results] = [report[name] for name in ("sessions", "windows", "transactions") if name in report]
+    assert results["expected"] > 0
+    assert len(results) > 1
+    assert set(results.values()) == {results["expected"]}
+    assert all(sink["expected"] == sink["held"] for sink in report["sinks"].values())
 
 
 def after_some_batches(seed: int) -> tuple[int, float]:
@@ -149,6 +154,22 @@ def after_some_batches(seed: int) -> tuple[int, float]:
     ],
 )
 def test_killing_a_part_in_the_middle_loses_and_doubles_nothing(demo: Demo, victim: str, seed: int) -> None:
+    batches, wait_s = after_some_batches(seed)
+    demo.start()
+    demo.await_batches(batches)
+    time.sleep(wait_s)
+    demo.child(victim).kill()
+    check(demo.end(), demo.log())
+    _until(lambda: not demo.left_behind(), 10)
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("victim", ["penstock.cli run", "pginstall18/bin/postgres"])
+@pytest.mark.parametrize("pipeline", ["transactions", "behaviour"])
+def test_killing_a_part_in_the_middle_of_upserts_loses_and_doubles_nothing(
+    demo: Demo, pipeline: str, victim: str, seed: int
+) -> None:
+    demo.pipeline = pipeline
     batches, wait_s = after_some_batches(seed)
     demo.start()
     demo.await_batches(batches)

@@ -113,7 +113,7 @@ class Rig:
         return Endpoints(self.addresses.kafka, self.addresses.clickhouse, self.addresses.postgres)
 
     def audit(self) -> Audit:
-        return audit(self.spec, self.data, self.addresses.kafka, self.addresses.clickhouse)
+        return audit(self.spec, self.data, self.endpoints)
 
     def forget_last_commit(self) -> int:
         """Put the checkpoint back to where a crash between the sinks and the commit log leaves it."""

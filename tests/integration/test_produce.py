@@ -20,9 +20,12 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from penstock.errors import SourceError
 from penstock.local.services import Addresses
 from penstock.produce import producer as producer_module
+from penstock.produce.behaviour import BehaviourPlan
 from penstock.produce.clickstream import EVENT_TYPES, ClickstreamPlan
 from penstock.produce.ledger import Ledger, read_ledger
 from penstock.produce.producer import ProduceStats, produce, send_clock_event
+from penstock.produce.transactions import TransactionsPlan
+from penstock.produce.workload import Workload
 
 pytestmark = pytest.mark.integration
 
@@ -99,11 +102,17 @@ def seqs_by_user_recorded(ledger: Ledger, *statuses: str) -> dict[str, list[int]
 
 
 def run(
-    bootstrap: str, topic: str, directory: Path, *, rate_eps: float = 5_000, seconds: float | None = 2
+    bootstrap: str,
+    topic: str,
+    directory: Path,
+    *,
+    plan: Workload[Any] = PLAN,
+    rate_eps: float = 5_000,
+    seconds: float | None = 2,
 ) -> tuple[ProduceStats, list[ProduceStats]]:
     seen: list[ProduceStats] = []
     final = produce(
-        PLAN,
+        plan,
         bootstrap=bootstrap,
         topic=topic,
         rate_eps=rate_eps,
@@ -129,6 +138,36 @@ def test_the_topic_holds_what_the_ledger_says_in_order_and_nothing_else(
     assert [value for _, value in records].count(b"") == empty > 0
     keys = Counter(key.decode() for key, _ in records)
     assert keys == Counter(ledger.records["user_id"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("plan", "key"),
+    [
+        (TransactionsPlan(malformed=0.02, invalid=0.02), "transaction_id"),
+        (BehaviourPlan(malformed=0.02, invalid=0.02, hot_share=0.8), "user_id"),
+    ],
+)
+def test_other_workloads_go_the_same_way_in_the_order_of_their_key(
+    services: Addresses, topic: str, tmp_path: Path, plan: Workload[Any], key: str
+) -> None:
+    stats, _ = run(services.kafka, topic, tmp_path, plan=plan)
+    ledger = read_ledger(tmp_path / "p1")
+    records = read_topic(services.kafka, topic)
+    assert stats.sent == ledger.acknowledged == len(records) == 10_000
+    in_topic, recorded = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    for record_key, value in records:
+        try:
+            in_topic[record_key.decode()].append(json.loads(value or b"")["seq"])
+        except ValueError:
+            in_topic[record_key.decode()].append(-1)
+    for row in ledger.records.select([key, "seq", "fate"]).to_pylist():
+        recorded[row[key]].append(-1 if row["fate"] == "malformed" else row["seq"])
+    # A number where the ledger says malformed is a record that is JSON and has a field of a wrong type.
+    assert in_topic.keys() == recorded.keys()
+    for name, seqs in recorded.items():
+        assert [b for a, b in zip(seqs, in_topic[name], strict=True) if a != -1] == [
+            a for a in seqs if a != -1
+        ]
 
 
 def test_the_stats_count_what_the_ledger_holds(services: Addresses, topic: str, tmp_path: Path) -> None:

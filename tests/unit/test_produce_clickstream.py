@@ -2,45 +2,38 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.produce.clickstream import (
-    CART,
-    DELAYED_MIN_MS,
-    FATE_OF_FLAW,
-    OUT_OF_ORDER_MAX_MS,
-    REPEAT_AFTER_MS,
-    Chunk,
-    Clicks,
-    ClickstreamPlan,
-    Fate,
-    Flaw,
-    Timing,
-)
+from penstock.produce.chunk import FATE_OF_FLAW, Fate, Flaw, Timing
+from penstock.produce.clickstream import CART, ClickChunk, Clicks, ClickstreamPlan
+from penstock.produce.workload import DELAYED_MIN_MS, OUT_OF_ORDER_MAX_MS, REPEAT_AFTER_MS
 
 PLAN = ClickstreamPlan(users=20_000, products=500)
 START_MS = 1_800_000_000_000
 
 
-def run(plan: ClickstreamPlan, *, producer: str = "p1", rate_eps: int = 10_000, seconds: int = 20) -> Chunk:
+def run(
+    plan: ClickstreamPlan, *, producer: str = "p1", rate_eps: int = 10_000, seconds: int = 20
+) -> ClickChunk:
     """A run in chunks of 10 ms."""
     clicks = Clicks(plan, producer, rate_eps)
     chunks = [clicks.chunk(rate_eps // 100, START_MS + 10 * tick) for tick in range(100 * seconds)]
-    return Chunk(*(np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in vars(chunks[0])))
+    columns = {name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in vars(chunks[0])}
+    return ClickChunk(**columns)
 
 
-def same(one: Chunk, two: Chunk) -> bool:
+def same(one: ClickChunk, two: ClickChunk) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in vars(one))
 
 
 @pytest.fixture(scope="module")
-def clicks() -> Chunk:
+def clicks() -> ClickChunk:
     return run(PLAN)
 
 
-def test_the_same_plan_gives_the_same_records(clicks: Chunk) -> None:
+def test_the_same_plan_gives_the_same_records(clicks: ClickChunk) -> None:
     assert same(clicks, run(PLAN))
 
 
-def test_another_seed_or_producer_gives_others(clicks: Chunk) -> None:
+def test_another_seed_or_producer_gives_others(clicks: ClickChunk) -> None:
     assert not same(clicks, run(ClickstreamPlan(seed=8, users=20_000, products=500)))
     assert not same(clicks, run(PLAN, producer="p2"))
 
@@ -52,12 +45,12 @@ def test_every_chunk_has_the_size_asked_for_copies_included() -> None:
     ]  # fmt: skip
 
 
-def test_sequence_numbers_have_no_gap_and_only_copies_repeat_them(clicks: Chunk) -> None:
+def test_sequence_numbers_have_no_gap_and_only_copies_repeat_them(clicks: ClickChunk) -> None:
     first = clicks[clicks.timing != Timing.REPEATED]
     assert np.array_equal(first.seq, np.arange(len(first)))
 
 
-def test_a_copy_equals_its_original_and_comes_later(clicks: Chunk) -> None:
+def test_a_copy_equals_its_original_and_comes_later(clicks: ClickChunk) -> None:
     copies = clicks[clicks.timing == Timing.REPEATED]
     originals = clicks[clicks.timing != Timing.REPEATED][copies.seq]
     assert len(copies) > 100
@@ -68,7 +61,7 @@ def test_a_copy_equals_its_original_and_comes_later(clicks: Chunk) -> None:
     assert (sent_ms - copies.created_ms).min() >= REPEAT_AFTER_MS
 
 
-def test_the_shares_are_those_of_the_plan(clicks: Chunk) -> None:
+def test_the_shares_are_those_of_the_plan(clicks: ClickChunk) -> None:
     fresh = clicks[clicks.timing != Timing.REPEATED]
     fate = FATE_OF_FLAW[fresh.flaw]
     copies = int((clicks.timing == Timing.REPEATED).sum())
@@ -85,7 +78,7 @@ def test_the_shares_are_those_of_the_plan(clicks: Chunk) -> None:
     assert set(np.unique(clicks.flaw)) == set(Flaw)
 
 
-def test_event_times_lie_as_far_back_as_their_timing_says(clicks: Chunk) -> None:
+def test_event_times_lie_as_far_back_as_their_timing_says(clicks: ClickChunk) -> None:
     back_ms = clicks.created_ms - clicks.ts_ms
     for timing, low, high in (
         (Timing.PROMPT, 0, 0),
@@ -112,9 +105,9 @@ def test_a_user_clicks_about_every_think_time_and_leaves_after_the_mean_number_o
     assert len(users) > 10_000
 
 
-def test_only_carts_and_purchases_have_a_price_and_only_invalid_ones_a_negative(clicks: Chunk) -> None:
+def test_only_carts_and_purchases_have_a_price_and_only_invalid_ones_a_negative(clicks: ClickChunk) -> None:
     assert np.array_equal(clicks.price_cents != 0, clicks.kind >= CART)
-    assert np.array_equal(clicks.price_cents < 0, clicks.flaw == Flaw.NEGATIVE_PRICE)
+    assert np.array_equal(clicks.price_cents < 0, clicks.flaw == Flaw.NEGATIVE)
 
 
 def test_an_impossible_plan_is_refused_with_every_reason() -> None:

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.produce.clickstream import EVENT_TYPES, Chunk, Clicks, ClickstreamPlan, clock_chunk
+from penstock.produce.clickstream import EVENT_TYPES, ClickChunk, Clicks, ClickstreamPlan
 from penstock.produce.ledger import LedgerWriter, next_producer_id, read_ledger, read_ledgers
 
 PLAN = ClickstreamPlan(users=1_000, products=100, malformed=0.1)
 NOW_MS = 1_800_000_000_000
 
 
-def write(directory: Path, *, chunks: int = 5, size: int = 40) -> list[Chunk]:
+def write(directory: Path, *, chunks: int = 5, size: int = 40) -> list[ClickChunk]:
     clicks = Clicks(PLAN, "p1", 1_000)
     made = [clicks.chunk(size, NOW_MS + 40 * number) for number in range(chunks)]
     with LedgerWriter(directory, PLAN, "p1") as ledger:
@@ -37,7 +37,7 @@ def test_what_was_recorded_is_read_back_by_name(tmp_path: Path) -> None:
 
 def test_the_clock_user_is_read_back_as_clock(tmp_path: Path) -> None:
     with LedgerWriter(tmp_path, PLAN, "p1") as ledger:
-        ledger.record(clock_chunk(PLAN, ts_ms=NOW_MS, created_ms=NOW_MS))
+        ledger.record(PLAN.clock_chunk(ts_ms=NOW_MS, created_ms=NOW_MS))
     assert read_ledger(tmp_path).records["user_id"].to_pylist() == ["clock"]
 
 
@@ -64,7 +64,7 @@ def test_a_ledger_cut_at_any_byte_keeps_every_whole_chunk_before_the_cut(tmp_pat
     path = tmp_path / "events.arrow"
     whole = path.read_bytes()
     counts = []
-    for cut in range(0, len(whole) + 1, 31):
+    for cut in [*range(0, len(whole), 31), len(whole)]:
         path.write_bytes(whole[:cut])
         seqs = read_ledger(tmp_path).records["seq"].to_numpy()
         assert np.array_equal(seqs, np.concatenate([chunk.seq for chunk in chunks])[: len(seqs)])

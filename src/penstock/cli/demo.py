@@ -22,7 +22,8 @@ from penstock.cli.services import BrokersOption
 from penstock.errors import SpecError
 from penstock.paths import DataDir, default_data_dir
 
-_DEMO_SETTINGS = ("sessions.gap=10 seconds", "sessions.lateness=20 seconds")
+_SHORT_SESSIONS = ("sessions.gap=10 seconds", "sessions.lateness=20 seconds")
+_SHORT_WINDOWS = ("windows.size=10 seconds", "windows.lateness=20 seconds")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,18 +36,19 @@ def demo(
     settings: SetOption = None,
     seconds: Annotated[float, typer.Option(help="How long to produce.")] = 60.0,
     rate: Annotated[str, typer.Option(help='Events a second, e.g. 5000 or "20k/s".')] = "5,000/s",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same users, clicks and flaws.")] = 7,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same events and flaws.")] = 7,
     brokers: BrokersOption = 1,
     json: JsonOption = None,
 ) -> None:
     """Start the services, run a pipeline, send it events, watch it, and audit what came out.
 
     Stopped or killed at any moment, the same command goes on from where it was. The exit status is the
-    audit's verdict: 0 when nothing was lost or doubled and every session equals the oracle's.
+    audit's verdict: 0 when nothing was lost or doubled and every result equals the oracle's.
 
     Examples:
       penstock demo
-      penstock demo --rate 20k/s --seconds 90 --json out.json
+      penstock demo transactions
+      penstock demo behaviour --rate 20k/s --seconds 90 --json out.json
     """
     stop = threading.Event()
     stop_on_signal(stop)
@@ -55,20 +57,25 @@ def demo(
     from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
 
     with readable_errors():
-        overrides = [*_DEMO_SETTINGS, *(settings or [])]
+        shipped = load_spec(name, settings)
+        shorter = _SHORT_SESSIONS if shipped.sessions else _SHORT_WINDOWS if shipped.windows else ()
+        overrides = [*shorter, *(settings or [])]
         spec = load_spec(name, overrides)
         if spec.engine != "kernel":
             raise SpecError(name, [f'engine = "{spec.engine}": the audit needs rows that only kernel makes'])
         # Beside what `penstock run` keeps by default: the same pipeline runs there with another gap.
         where = DataDir.at(data or default_data_dir() / "demo")
-        gap = spec.sessions.gap if spec.sessions else None
-        say(f"Sessions of this demo end after {gap} without a click, not after 30 minutes,")
-        say(f"so that they can be seen to end; data and logs are in {where.root}")
+        if spec.sessions:
+            say(f"Sessions of this demo end after {spec.sessions.gap} without an event, to be seen to end.")
+        if spec.windows:
+            say(f"Windows of this demo are {spec.windows.size} long, to be seen to end.")
+        say(f"Data and logs are in {where.root}")
         ensure_java(say)
         ensure_jars("kafka", say)
         ensure_jars("spark", say)
         ensure_kernel(say)
-        services = Services(where, brokers=brokers, tie_to_parent=True, say=say)
+        needed = {"kafka", *(sink.kind for sink in spec.sink)}
+        services = Services(where, brokers=brokers, tie_to_parent=True, say=say, only=needed)
         show = Demonstration(spec, where, services, name, overrides, rate, seconds, seed, stop)
         try:
             report = show.run()

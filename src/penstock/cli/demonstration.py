@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,9 +21,9 @@ from penstock.cli.common import (
     console,
     say,
 )
-from penstock.cli.producing import plan_for
 from penstock.cli.running import journal_path
-from penstock.cli.view import Moment, plain_line, render
+from penstock.cli.view import STORES, Moment, flow, plain_line, render, seen_in, spans_of
+from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY
 from penstock.errors import PipelineFailed
 from penstock.local.services import Services
@@ -33,15 +33,15 @@ from penstock.observe.latency import Latency
 from penstock.observe.summary import Summary
 from penstock.paths import DataDir
 from penstock.produce.producer import ProduceStats
-from penstock.produce.reference import write_reference
+from penstock.produce.shipped import plan_for
 from penstock.sinks.kafka import ensure_source_topic
-from penstock.spec import PipelineSpec
+from penstock.spec import PipelineSpec, Sink
 
 _VIEW_EVERY_S = 1.0
 _READY_WITHIN_S = 120.0
 _DRAINED_WITHIN_S = 120.0
 _QUIET_S = 4.0
-"""How long nothing may happen, with no lag left, until all sessions count as closed."""
+"""How long nothing may happen, with no lag left, until all that can close counts as closed."""
 _RESTARTS_MAX = 5
 _WARM_AFTER_S = 30.0
 """A JVM compiles what it runs: the latencies of the first half minute are told apart."""
@@ -77,8 +77,7 @@ class Demonstration:
         if self.stop.is_set():
             return None
         addresses = self.services.start()
-        plan = plan_for(self.spec, self.seed)
-        write_reference(self.data.reference, users=plan.users, products=plan.products, seed=plan.seed)
+        plan_for(self.spec, self.seed).write_reference(self.data.reference)
         ensure_source_topic(addresses.kafka, self.spec.source.topic, self.spec.source.partitions)
         self._journal = JournalReader(journal_path(self.data, self.spec), from_end=True)
         self._stats_file = self.data.runs / self.spec.name / "producer.jsonl"
@@ -95,7 +94,8 @@ class Demonstration:
         self._end_child(self._pipeline)
         self._pipeline = None
         say("auditing ...")
-        return self._judge(audit(self.spec, self.data, addresses.kafka, addresses.clickhouse), elapsed_s)
+        at = Endpoints(addresses.kafka, addresses.clickhouse, addresses.postgres)
+        return self._judge(audit(self.spec, self.data, at), elapsed_s)
 
     def end(self) -> None:
         """Stop all that was started, producers first, and leave no process behind."""
@@ -151,9 +151,15 @@ class Demonstration:
         """Show the run until the producer is done and all it sent has come out; False when told to stop."""
 
         def moment() -> Moment:
-            title = f"{self.spec.name}: Kafka → Spark → ClickHouse"
-            elapsed_s = time.monotonic() - self._began
-            return Moment(title, elapsed_s, self.seconds, self._summary, self._stats, tuple(self._notes))
+            return Moment(
+                title=f"{self.spec.name}: {flow(self.spec)}",
+                elapsed_s=time.monotonic() - self._began,
+                total_s=self.seconds,
+                summary=self._summary,
+                producer=self._stats,
+                notes=tuple(self._notes),
+                spans=spans_of(self.spec),
+            )
 
         if console.is_terminal:
             with Live(render(moment()), console=console, auto_refresh=False) as live:
@@ -240,10 +246,11 @@ class Demonstration:
             "late": outcome.late,
             "lost": outcome.lost,
             "duplicated": outcome.duplicated,
-            "sessions": {
+            outcome.results_are: {
                 "expected": outcome.expected,
-                **{name: sink.sessions for name, sink in outcome.sinks.items()},
+                **{sink.name: outcome.sinks[sink.name].held for sink in self._result_sinks(outcome)},
             },
+            "sinks": {name: asdict(sink) for name, sink in outcome.sinks.items()},
             "latency_ms": asdict(latency),
             "latency_warm_ms": asdict(self._warm.percentiles()) if self._warm else None,
             "lag_end": self._summary.lag.total if self._summary.lag else None,
@@ -254,42 +261,51 @@ class Demonstration:
             "restarts": self._restarts,
             "producer_behind_ms_max": round(self._stats.behind_ms_max) if self._stats else 0,
         }
-        _show(outcome, report)
+        self._show(outcome, report)
         return report
 
+    def _result_sinks(self, outcome: Audit) -> list[Sink]:
+        """The sinks that were compared and hold what is there to stay."""
+        return [s for s in self.spec.sink if s.name in outcome.sinks and {"final", "events"} & set(s.rows)]
 
-def _show(outcome: Audit, report: dict[str, Any]) -> None:
-    table = Table(title="audit", title_justify="left", box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(justify="right")
-    table.add_column(style="dim")
-    kafka, clickhouse = outcome.sinks["kafka"], outcome.sinks["clickhouse"]
-    rows = [
-        ("sent", outcome.sent, "records that Kafka acknowledged, in all runs on this data directory"),
-        (
-            "decoded",
-            outcome.decoded,
-            f"and {outcome.rejected:,} rejected, which makes {outcome.decoded + outcome.rejected:,}",
-        ),
-        ("late", outcome.late, "decoded, but too old for any session: in the dead letters"),
-        ("sessions expected", outcome.expected, "computed from the producers' own record"),
-        ("  in Kafka", kafka.sessions, "final, read committed"),
-        ("  in ClickHouse", clickhouse.sessions, "final"),
-        ("lost", outcome.lost, "records"),
-        ("duplicated", outcome.duplicated, "records"),
-    ]
-    for label, number, remark in rows:
-        table.add_row(label, f"{number:,}", remark)
-    for label, figures in (("latency", report["latency_ms"]), ("  once warm", report["latency_warm_ms"])):
-        if figures is None:
-            continue
-        table.add_row(
-            label,
-            f"p50 {figures['p50']:,} ms",
-            f"p99 {figures['p99']:,} ms, max {figures['max']:,} ms; from creation to visible in ClickHouse",
-        )
-    console.print(table)
-    for problem in outcome.problems:
-        say(problem)
-    colour = "green" if outcome.passed else "red"
-    console.print(f"[bold {colour}]{report['verdict']}[/]")
+    def _show(self, outcome: Audit, report: dict[str, Any]) -> None:
+        table = Table(title="audit", title_justify="left", box=None, show_header=False, pad_edge=False)
+        table.add_column(style="dim")
+        table.add_column(justify="right")
+        table.add_column(style="dim")
+        for label, number, remark in self._counts(outcome):
+            table.add_row(label, f"{number:,}", remark)
+        where = seen_in(self.spec)
+        for label, figures in (("latency", report["latency_ms"]), ("  once warm", report["latency_warm_ms"])):
+            if figures is not None:
+                ends = f"p99 {figures['p99']:,} ms, max {figures['max']:,} ms"
+                table.add_row(
+                    label, f"p50 {figures['p50']:,} ms", f"{ends}; from creation to visible in {where}"
+                )
+        console.print(table)
+        for problem in outcome.problems:
+            say(problem)
+        colour = "green" if outcome.passed else "red"
+        console.print(f"[bold {colour}]{report['verdict']}[/]")
+
+    def _counts(self, outcome: Audit) -> Iterator[tuple[str, int, str]]:
+        yield "sent", outcome.sent, "records that Kafka acknowledged, in all runs on this data directory"
+        total = outcome.decoded + outcome.rejected
+        yield "decoded", outcome.decoded, f"and {outcome.rejected:,} rejected, which makes {total:,}"
+        if self.spec.grouping is not None:
+            yield (
+                "late",
+                outcome.late,
+                f"decoded, but too old for the {outcome.results_are}: in the dead letters",
+            )
+        yield f"{outcome.results_are} expected", outcome.expected, "computed from the producers' own record"
+        for sink in self._result_sinks(outcome):
+            yield f"  in {STORES[sink.kind]}", outcome.sinks[sink.name].held, _remark(sink)
+        yield "lost", outcome.lost, "records"
+        yield "duplicated", outcome.duplicated, "records"
+
+
+def _remark(sink: Sink) -> str:
+    if "events" in sink.rows:
+        return f"in {sink.target}, by {sink.key}"
+    return f"final, in {sink.target}" + (", read committed" if sink.kind == "kafka" else "")

@@ -34,9 +34,12 @@ def produce_command(
     settings: SetOption = None,
     rate: Annotated[str, typer.Option(help='Events a second, e.g. 5000 or "20k/s".')] = "5,000/s",
     seconds: Annotated[float | None, typer.Option(help="Stop after this long; by default on Ctrl-C.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same users, clicks and flaws.")] = 7,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same events and flaws.")] = 7,
     close_sessions: Annotated[
-        bool, typer.Option(help="At the end move the event clock on, so that every session becomes final.")
+        bool,
+        typer.Option(
+            help="At the end move the event clock on, so that all sessions or windows become final."
+        ),
     ] = False,
     stats: Annotated[
         Path | None, typer.Option(help="Append statistics to this file each second, as JSON lines.")
@@ -46,23 +49,26 @@ def produce_command(
         bool, typer.Option(hidden=True, help="End when the starting process is gone.")
     ] = False,
 ) -> None:
-    """Send generated clicks, on schedule, with flaws, and keep a record of all that was sent.
+    """Send generated events, on schedule, with flaws, and keep a record of all that was sent.
 
     The schedule is open loop: when Kafka cannot keep up the producer falls behind, says so, and catches up.
 
-    Example: penstock produce clickstream --rate 20k/s --seconds 60
+    Examples:
+      penstock produce clickstream --rate 20k/s --seconds 60
+      penstock produce transactions
     """
     stop = threading.Event()
     stop_on_signal(stop)
     if with_parent:
         stop_with_parent(stop)
-    from penstock.cli.producing import parse_rate, plan_for, produce_clicks
+    from penstock.cli.producing import parse_rate, produce_records
+    from penstock.produce.shipped import plan_for
 
     with readable_errors():
         described = load_spec(spec, settings)
         target = parse_rate(rate)
         where = DataDir.at(data)
-        final = produce_clicks(
+        final = produce_records(
             described, where, target, seconds, plan_for(described, seed), stop, close_sessions, stats
         )
         write_json(json, {**asdict(final), "verdict": "pass" if final.failed == 0 else "fail"})

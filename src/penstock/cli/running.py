@@ -17,7 +17,7 @@ from penstock.cli.common import (
     resolve_addresses,
     say,
 )
-from penstock.cli.view import Moment, plain_line, render
+from penstock.cli.view import Moment, plain_line, render, spans_of
 from penstock.engine.checkpoint import last_offsets
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY, Pipeline
@@ -122,7 +122,8 @@ def _watch(
     def moment() -> Moment:
         note = recorder.summary.last_note
         notes = () if note == READY else (note,)
-        return Moment(spec.name, time.monotonic() - began, seconds, recorder.summary, None, notes)
+        elapsed_s = time.monotonic() - began
+        return Moment(spec.name, elapsed_s, seconds, recorder.summary, None, notes, spans_of(spec))
 
     def over() -> bool:
         if seconds is not None and time.monotonic() - began >= seconds:

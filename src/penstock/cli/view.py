@@ -11,8 +11,10 @@ from rich.text import Text
 
 from penstock.observe.summary import Summary
 from penstock.produce.producer import ProduceStats
+from penstock.spec import PipelineSpec
 
 _BAR = "▁▂▃▄▅▆▇█"
+STORES = {"kafka": "Kafka", "clickhouse": "ClickHouse", "postgres": "PostgreSQL"}
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,24 @@ class Moment:
     summary: Summary
     producer: ProduceStats | None
     notes: tuple[str, ...]
+    spans: str
+    """What opens and closes: sessions or windows; empty where nothing does."""
+
+
+def spans_of(spec: PipelineSpec) -> str:
+    return "sessions" if spec.sessions else "windows" if spec.windows else ""
+
+
+def flow(spec: PipelineSpec) -> str:
+    """The way of the data, without that of what is set aside."""
+    kinds = dict.fromkeys(sink.kind for sink in spec.sink if {"live", "final", "events"} & set(sink.rows))
+    return f"Kafka → Spark → {', '.join(STORES[kind] for kind in kinds)}"
+
+
+def seen_in(spec: PipelineSpec) -> str:
+    """Where fresh rows are seen first: in the stores of live rows, or in all where there are none."""
+    rows = {"live"} if any("live" in sink.rows for sink in spec.sink) else {"final", "events"}
+    return " and ".join(dict.fromkeys(STORES[sink.kind] for sink in spec.sink if rows & set(sink.rows)))
 
 
 def render(moment: Moment) -> RenderableType:
@@ -35,20 +55,38 @@ def render(moment: Moment) -> RenderableType:
         grid.add_column(justify="left")
     whole = summary.latency.percentiles()
     lag = summary.lag.total if summary.lag else 0
+    results = _results(moment)
     grid.add_row("rate in", _rate(summary.rate_in_eps), "lag", _count(lag),
-                 "p50 now", _ms(recent.p50), "sessions open", _count(summary.sessions_open))  # fmt: skip
+                 "p50 now", _ms(recent.p50), *results[0])  # fmt: skip
     grid.add_row("rate out", _rate(summary.rate_out_eps), "batch", _ms(summary.last_batch_ms),
-                 "p99 now", _ms(recent.p99), "closed", _count(summary.closed))  # fmt: skip
+                 "p99 now", _ms(recent.p99), *results[1])  # fmt: skip
     grid.add_row("decoded", _count(summary.decoded), "batches", _count(summary.batches),
-                 "p99 whole run", _ms(whole.p99), "corrected", _count(summary.corrected))  # fmt: skip
-    grid.add_row("rejected", _count(summary.rejected), "late", _count(summary.late),
-                 "max", _ms(whole.max), "", "")  # fmt: skip
+                 "p99 whole run", _ms(whole.p99), *results[2])  # fmt: skip
+    grid.add_row("rejected", _count(summary.rejected), "records a batch", _count(_batch_size(summary)),
+                 "max", _ms(whole.max), *results[3])  # fmt: skip
     lines: list[RenderableType] = [grid, Text(), _lag_line(summary)]
     if moment.producer is not None:
         lines.append(_producer_line(moment.producer))
     lines += [Text(note, style="yellow", no_wrap=True, overflow="ellipsis") for note in moment.notes[-3:]]
     clock = f"{moment.elapsed_s:.0f} s" + (f" of {moment.total_s:.0f}" if moment.total_s else "")
     return Panel(Group(*lines), title=f"[bold]{moment.title}[/bold]", subtitle=clock, border_style="blue")
+
+
+def _results(moment: Moment) -> list[tuple[str | Text, str | Text]]:
+    """What there is to say of sessions or windows, in four lines."""
+    summary = moment.summary
+    if not moment.spans:
+        return [("", "")] * 4
+    return [
+        (f"{moment.spans} open", _count(summary.sessions_open)),
+        ("closed", _count(summary.closed)),
+        ("corrected", _count(summary.corrected)),
+        ("late", _count(summary.late)),
+    ]
+
+
+def _batch_size(summary: Summary) -> int:
+    return (summary.decoded + summary.rejected) // max(1, summary.batches)
 
 
 def plain_line(moment: Moment) -> str:
@@ -61,10 +99,13 @@ def plain_line(moment: Moment) -> str:
         f"batch {summary.last_batch_ms:,.0f} ms",
         f"p50 {recent.p50:,} ms",
         f"p99 {recent.p99:,} ms",
-        f"sessions open {summary.sessions_open:,} closed {summary.closed:,}",
-        f"late {summary.late:,}",
         f"rejected {summary.rejected:,}",
     ]
+    if moment.spans:
+        parts.append(f"{moment.spans} open {summary.sessions_open:,} closed {summary.closed:,}")
+        parts.append(f"late {summary.late:,}")
+    else:
+        parts.append(f"records a batch {_batch_size(summary):,}")
     if moment.producer is not None and moment.producer.behind_ms > 50:
         parts.append(f"producer behind {moment.producer.behind_ms:,.0f} ms")
     return "  ".join(parts)
@@ -120,7 +161,7 @@ def _main() -> None:
         if entry.at_ms - start_ms <= float(seconds) * 1000:
             summary.feed(entry)
     console = Console(record=bool(picture), width=100)
-    console.print(render(Moment("clickstream", float(seconds), None, summary, None, ())))
+    console.print(render(Moment("clickstream", float(seconds), None, summary, None, (), "sessions")))
     if picture:
         svg = console.export_svg(title="penstock")
         # A picture in a repository asks nobody for fonts.

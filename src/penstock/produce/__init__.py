@@ -1,1 +1,1 @@
-"""The clickstream generator: events from a seed, sent on schedule, recorded before they are sent."""
+"""Generated events for the shipped pipelines: from a seed, on schedule, recorded before they are sent."""

@@ -17,33 +17,29 @@ process, not of the machine: nothing is fsynced.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
-from penstock.produce.clickstream import EVENT_TYPES, FATE_OF_FLAW, Chunk, ClickstreamPlan, Fate, Flaw, Timing
-from penstock.produce.reference import product_ids
+from penstock.produce.chunk import FATE_OF_FLAW, Chunk, Fate, Flaw, Timing
+from penstock.produce.shipped import WORKLOADS
+from penstock.produce.workload import Workload, name_numbers
 
-_SCHEMA = pa.schema(
-    [
-        ("seq", pa.int64()),
-        ("user", pa.int32()),
-        ("kind", pa.int8()),
-        ("product", pa.int32()),
-        ("price_cents", pa.int32()),
-        ("ts_ms", pa.int64()),
-        ("created_ms", pa.int64()),
-        ("flaw", pa.int8()),
-        ("timing", pa.int8()),
-    ]
-)
+_COLUMNS = {
+    "seq": pa.int64(),
+    "ts_ms": pa.int64(),
+    "created_ms": pa.int64(),
+    "flaw": pa.int8(),
+    "timing": pa.int8(),
+}
 _STATUSES = ("acknowledged", "failed", "uncertain")
 ACKNOWLEDGED, FAILED, UNCERTAIN = range(3)
 
@@ -64,26 +60,27 @@ def next_producer_id(directory: Path) -> str:
 class LedgerWriter:
     """Writes the ledger of one run; `record` before sending, `settle` when outcomes are known."""
 
-    def __init__(self, directory: Path, plan: ClickstreamPlan, producer: str) -> None:
+    def __init__(self, directory: Path, plan: Workload[Any], producer: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         if (directory / "events.arrow").exists():
             raise PenstockError(
                 f"{directory} already holds the ledger of an earlier run",
                 hint="Every run needs a producer id of its own: take one with next_producer_id().",
             )
-        (directory / "plan.json").write_text(json.dumps({"producer": producer, "plan": asdict(plan)}))
+        head = {"producer": producer, "workload": plan.name, "plan": asdict(plan)}
+        (directory / "plan.json").write_text(json.dumps(head))
         self._acks = (directory / "acks.jsonl").open("a", buffering=1)
         self._file = pa.OSFile(str(directory / "events.arrow"), "wb")
         options = pa.ipc.IpcWriteOptions(compression="lz4")
-        self._events = pa.ipc.new_stream(self._file, _SCHEMA, options=options)
+        self._schema = _schema(plan)
+        self._events = pa.ipc.new_stream(self._file, self._schema, options=options)
         self.recorded = 0
         self._settled = -1
 
     def record(self, chunk: Chunk) -> int:
         """Write a chunk and return the position of its first record."""
-        price = pa.array(chunk.price_cents, mask=chunk.price_cents == 0)
-        columns = [price if name == "price_cents" else getattr(chunk, name) for name in _SCHEMA.names]
-        self._events.write_batch(pa.record_batch(columns, schema=_SCHEMA))
+        columns = [getattr(chunk, name) for name in self._schema.names]
+        self._events.write_batch(pa.record_batch(columns, schema=self._schema))
         position, self.recorded = self.recorded, self.recorded + len(chunk)
         return position
 
@@ -108,13 +105,13 @@ class LedgerWriter:
 class Ledger:
     """The records of one producer, in the order they were sent.
 
-    Columns of `records`: seq, user_id, event_type, product_id, page, price_cents, price, ts_ms,
-    created_ms, fate, flaw, timing, status. A repeated event is two records with one seq. The fields
-    of a flawed record are those it would have had without the flaw.
+    Columns of `records`: seq, those of the workload's `named`, ts_ms, created_ms, fate, flaw, timing, status.
+    A repeated event is two records with one seq. The fields of a flawed record are those it would have had
+    without the flaw.
     """
 
     producer: str
-    plan: ClickstreamPlan
+    plan: Workload[Any]
     records: pa.Table
 
     def count(self, status: str) -> int:
@@ -149,15 +146,15 @@ def read_ledger(directory: Path) -> Ledger:
     """Read a ledger, also of a run that was killed or still goes on."""
     try:
         head = json.loads((directory / "plan.json").read_text())
-    except (OSError, ValueError) as error:
+        plan = WORKLOADS[head["workload"]](**head["plan"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise PenstockError(
             f"{directory} holds no readable ledger: {error}",
             hint="Name the directory of one producer, such as produced/clickstream/p1.",
         ) from error
-    plan = ClickstreamPlan(**head["plan"])
     # Acks first: read the other way round, a live run could settle records this reader has not seen.
     acks = _read_acks(directory / "acks.jsonl")
-    events = _read_events(directory / "events.arrow")
+    events = _read_events(directory / "events.arrow", _schema(plan))
     if acks.settled > len(events):
         raise PenstockError(
             f"{directory / 'events.arrow'} is damaged: {len(events):,} records can be read, "
@@ -168,7 +165,7 @@ def read_ledger(directory: Path) -> Ledger:
     status[: acks.settled] = ACKNOWLEDGED
     status[acks.failed] = FAILED
     status[acks.unknown] = UNCERTAIN
-    return Ledger(head["producer"], plan, _named(events, plan, status))
+    return Ledger(head["producer"], plan, _named(events, plan, head["producer"], status))
 
 
 @dataclass
@@ -189,7 +186,11 @@ def _read_acks(path: Path) -> _Acks:
     return acks
 
 
-def _read_events(path: Path) -> pa.Table:
+def _schema(plan: Workload[Any]) -> pa.Schema:
+    return pa.schema({**_COLUMNS, **plan.ledger_columns})
+
+
+def _read_events(path: Path, schema: pa.Schema) -> pa.Table:
     """All whole batches; a kill can cut the last one (or the schema) short, never an earlier one."""
     batches: list[pa.RecordBatch] = []
     try:
@@ -198,35 +199,25 @@ def _read_events(path: Path) -> pa.Table:
                 batches.append(batch)
     except (pa.ArrowInvalid, OSError):
         pass  # what was read before stays
-    return pa.Table.from_batches(batches, schema=_SCHEMA)
+    return pa.Table.from_batches(batches, schema=schema)
 
 
-def _named(
-    events: pa.Table, plan: ClickstreamPlan, status: np.ndarray[tuple[int], np.dtype[np.int8]]
-) -> pa.Table:
+def _named(events: pa.Table, plan: Workload[Any], producer: str, status: NDArray[np.int8]) -> pa.Table:
     """Numbers back to names, as dictionaries where the names are few."""
 
-    def names(indices: object, values: Sequence[str] | pa.Array) -> pa.Array:
-        dictionary = values if isinstance(values, pa.Array) else pa.array(values)
-        return pa.DictionaryArray.from_arrays(pa.array(indices), dictionary)
+    def kinds(numbers: NDArray[np.int8], names: Iterable[str]) -> pa.Array:
+        return name_numbers(pa.chunked_array([numbers]), pa.array([name.lower() for name in names]))
 
-    column = {name: events[name].combine_chunks() for name in events.column_names}
-    kind, product, flaw = (column[name].to_numpy() for name in ("kind", "product", "flaw"))
+    flaw, timing = events["flaw"].to_numpy(), events["timing"].to_numpy()
     return pa.table(
         {
-            "seq": column["seq"],
-            "user_id": names(column["user"], plan.user_names()),
-            "event_type": names(column["kind"], EVENT_TYPES),
-            "product_id": names(column["product"], product_ids(plan.products)),
-            # Plain text: the pages of different kinds repeat, and a dictionary must not.
-            "page": plan.pages().take(pa.array(kind.astype(np.int32) * plan.products + product)),
-            "price_cents": column["price_cents"],
-            "price": pc.divide(column["price_cents"].cast(pa.float64()), 100.0),
-            "ts_ms": column["ts_ms"],
-            "created_ms": column["created_ms"],
-            "fate": names(FATE_OF_FLAW[flaw], [fate.name.lower() for fate in Fate]),
-            "flaw": names(column["flaw"], [flaw.name.lower() for flaw in Flaw]),
-            "timing": names(column["timing"], [timing.name.lower() for timing in Timing]),
-            "status": names(status, _STATUSES),
+            "seq": events["seq"],
+            **plan.named(events, producer),
+            "ts_ms": events["ts_ms"],
+            "created_ms": events["created_ms"],
+            "fate": kinds(FATE_OF_FLAW[flaw], Fate.__members__),
+            "flaw": kinds(flaw, Flaw.__members__),
+            "timing": kinds(timing, Timing.__members__),
+            "status": kinds(status, _STATUSES),
         }
     )

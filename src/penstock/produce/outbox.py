@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from penstock.errors import ServiceError, SourceError
-from penstock.produce.encode import Message
+from penstock.produce.wire import Message
 
 QUEUE_MAX = 200_000  # records waiting for an acknowledgement: two seconds at 100,000 a second, 185 MB
 

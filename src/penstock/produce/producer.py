@@ -12,18 +12,11 @@ from threading import Event
 import numpy as np
 
 from penstock.errors import PenstockError, ServiceError
-from penstock.produce.clickstream import (
-    FATE_OF_FLAW,
-    Chunk,
-    Clicks,
-    ClickstreamPlan,
-    Fate,
-    Timing,
-    clock_chunk,
-)
-from penstock.produce.encode import Encoder, Message
+from penstock.produce.chunk import FATE_OF_FLAW, C, Chunk, Fate, Timing
 from penstock.produce.ledger import LedgerWriter, next_producer_id
 from penstock.produce.outbox import Outbox
+from penstock.produce.wire import Message
+from penstock.produce.workload import Workload
 
 CHUNK_S = 0.010  # events are made this often, so they are this late at most when all is well
 CHUNK_MAX = 4_000  # while catching up: 40 ms of 100,000 a second
@@ -75,7 +68,7 @@ class Schedule:
 
 
 def produce(
-    plan: ClickstreamPlan,
+    plan: Workload[C],
     *,
     bootstrap: str,
     topic: str,
@@ -86,14 +79,14 @@ def produce(
     stop: Event,
     on_stats: Callable[[ProduceStats], None],
 ) -> ProduceStats:
-    """Send clicks at `rate_eps` for `seconds` (None: until `stop`), recording them in ledger_dir/producer_id.
+    """Send records at `rate_eps` for `seconds` (None: until `stop`), recorded in ledger_dir/producer_id.
 
     When the broker is slow or away it falls behind, says so in the stats and catches up: every event
     of the schedule is sent before this returns, unless `stop` is set. `seconds` can so take longer.
     """
     if rate_eps <= 0:
         raise PenstockError(f"cannot produce {rate_eps} events a second", hint="Name a rate above zero.")
-    clicks, encoder = Clicks(plan, producer_id, rate_eps), Encoder(plan, producer_id)
+    records, encoder = plan.records(producer_id, rate_eps), plan.encoder(producer_id)
     outbox = Outbox(bootstrap, topic)
     outbox.require_topic()
     with LedgerWriter(ledger_dir / producer_id, plan, producer_id) as ledger:
@@ -105,7 +98,7 @@ def produce(
             now_s = time.monotonic()
             n = min(schedule.due(now_s) - tally.sent, CHUNK_MAX)
             if n >= min(tick, CHUNK_MAX, total - tally.sent) and outbox.room >= n:
-                chunk = clicks.chunk(n, time.time_ns() // 1_000_000)
+                chunk = records.chunk(n, time.time_ns() // 1_000_000)
                 messages = encoder.encode(chunk)
                 outbox.send(ledger.record(chunk), messages)
                 tally.add(chunk, messages)
@@ -117,10 +110,8 @@ def produce(
         return _finish(tally, outbox)
 
 
-def send_clock_event(
-    plan: ClickstreamPlan, *, bootstrap: str, topic: str, ts_ms: int, ledger_dir: Path
-) -> str:
-    """Send one view by the user `clock` at `ts_ms`, to move the pipeline's event time on.
+def send_clock_event(plan: Workload[C], *, bootstrap: str, topic: str, ts_ms: int, ledger_dir: Path) -> str:
+    """Send one event by the user `clock` at `ts_ms`, to move the pipeline's event time on.
 
     It is recorded like any other event, as the only one of a producer whose id is returned.
     """
@@ -128,8 +119,8 @@ def send_clock_event(
     outbox = Outbox(bootstrap, topic)
     outbox.require_topic()
     with LedgerWriter(ledger_dir / producer_id, plan, producer_id) as ledger:
-        chunk = clock_chunk(plan, ts_ms=ts_ms, created_ms=time.time_ns() // 1_000_000)
-        outbox.send(ledger.record(chunk), Encoder(plan, producer_id).encode(chunk))
+        chunk = plan.clock_chunk(ts_ms=ts_ms, created_ms=time.time_ns() // 1_000_000)
+        outbox.send(ledger.record(chunk), plan.encoder(producer_id).encode(chunk))
         tally = _Tally(Schedule(time.monotonic(), 1, 1), outbox, ledger, on_stats=lambda _: None)
         _finish(tally, outbox)
     if outbox.acknowledged != 1:
