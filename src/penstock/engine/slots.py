@@ -65,5 +65,8 @@ def unread_partitions(spark: SparkSession, query: StreamingQuery) -> int | None:
         job = tracker.getJobInfo(number)
         if job is not None and job.status == "RUNNING":
             stages = [stage for id_ in job.stageIds if (stage := tracker.getStageInfo(id_)) is not None]
-            return sum(s.numTasks - s.numActiveTasks - s.numCompletedTasks for s in stages)
+            # A job is there a moment before its stage is.
+            return (
+                sum(s.numTasks - s.numActiveTasks - s.numCompletedTasks for s in stages) if stages else None
+            )
     return None

@@ -1,0 +1,1 @@
+"""Experiments: what a pipeline does, measured from outside, on real services."""
