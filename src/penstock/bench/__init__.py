@@ -1,1 +1,1 @@
-"""Experiments on real parts: what a stage costs, how cost grows, what skew does."""
+"""Experiments on real parts: what a stage costs, how cost grows, what skew and real time do."""

@@ -47,8 +47,12 @@ class Lookups:
         tables: Sequence[Reference],
         checkpoint: Checkpoint,
         say: Callable[[str], None],
+        *,
+        at_once: bool = False,
     ) -> None:
+        """With `at_once` a new version is used as soon as it is there, and none is tied to a batch."""
         self._spark = spark
+        self._at_once = at_once
         self._query = checkpoint.path.name
         self._versions = Versions(checkpoint.path)
         self._may_have_run = checkpoint.last_planned()
@@ -126,6 +130,9 @@ class Lookups:
         table = self._load(lookup.reference, version)
         with self._lock:
             lookup.newest, lookup.table = version, table
+            if self._at_once:
+                lookup.function.use(table)
+                lookup.used = version.id
             self._versions.sweep(name, version.id)
 
     def _load(self, reference: Reference, version: Version) -> Any:

@@ -20,13 +20,15 @@ from penstock.engine.layout import StateLayout
 from penstock.engine.outputs import Endpoints
 from penstock.engine.plain import plain_events, plain_groups
 from penstock.engine.query import Query
+from penstock.engine.realtime import RealtimeQuery, read_realtime, realtime_rows
 from penstock.engine.receipt import Receipt
 from penstock.engine.refresh import references, refreshing
+from penstock.engine.slots import check_slots, realtime_sinks
 from penstock.engine.source import read_source
 from penstock.errors import SpecError, first_line
 from penstock.paths import DataDir
 from penstock.sinks.kafka import ensure_topics
-from penstock.spec import PipelineSpec, Sink, Tier
+from penstock.spec import KafkaSink, PipelineSpec, Sink, Tier
 
 READY = "running"
 """What is said when records that come are taken in at once."""
@@ -58,8 +60,12 @@ class Pipeline:
         self._queries: list[Query] = []
         self._references = references(spec, data, endpoints.postgres, say)
         try:
+            if realtime := realtime_sinks(spec):
+                check_slots(spark, spec)
             for tier in tiers(spec):
                 self._queries.append(self._query(tier))
+            for sink in realtime:
+                self._queries.append(self._realtime_query(sink))
         except BaseException:
             self.close()
             raise
@@ -105,6 +111,32 @@ class Pipeline:
             say=self._say,
             adopt=[*self._adopt, *new_sinks],
             ticks=tier == "groups",
+        )
+
+    def _realtime_query(self, sink: KafkaSink) -> RealtimeQuery:
+        spec, name = self._spec, f"{self._spec.name}-{sink.name}"
+        checkpoint = Checkpoint(self._data.checkpoints / name, spec.source.topic)
+        try:
+            records = read_realtime(self._spark, spec, self._endpoints.kafka)
+            lookups = Lookups(self._spark, self._references, checkpoint, self._say, at_once=True)
+            rows = build_realtime(self._spark, records, spec, lookups, sink)
+            # There is no state; but a position is one of this topic alone.
+            position = StateLayout({"source.topic": spec.source.topic}, [[]], {}, [sink.name])
+            checkpoint.fit(position, self._say)
+        except BaseException:
+            checkpoint.close()
+            raise
+        return RealtimeQuery(
+            name=name,
+            spec=spec,
+            data=self._data,
+            endpoints=self._endpoints,
+            rows=rows,
+            sinks=[sink],
+            checkpoint=checkpoint,
+            on_receipt=self._on_receipt,
+            on_ready=lambda: self._ready(name),
+            say=self._say,
         )
 
     def _ready(self, name: str) -> None:
@@ -180,10 +212,9 @@ def build(
                     say(f"engine = plain reads {table.name} once a start: it is not refreshed")
             events = plain_events(spark, records, spec, data, tier, postgres)
         else:
-            events = clean(decode(spark, records, spec, tier), spec, tier)
             if lookups is None:
                 lookups = Lookups(spark, references(spec, data, postgres, say), checkpoint, say)
-            events = lookups.enrich(events)
+            events = enriched(spark, records, spec, tier, lookups)
         layout = measure_layout(events, spec) if tier == "groups" else []
         state, new_sinks = checkpoint.fit(StateLayout.of(spec, layout), say)
         if tier == "events":
@@ -193,3 +224,20 @@ def build(
         return group(spark, events, spec, state.layouts), new_sinks
     except AnalysisException as error:
         raise SpecError(spec.name, [first_line(error)]) from error
+
+
+def build_realtime(
+    spark: SparkSession, records: DataFrame, spec: PipelineSpec, lookups: Lookups, sink: KafkaSink
+) -> DataFrame:
+    """The Kafka records that a realtime sink gets of records; what Spark cannot resolve is a SpecError."""
+    try:
+        return realtime_rows(enriched(spark, records, spec, "events", lookups), spec, sink)
+    except AnalysisException as error:
+        raise SpecError(spec.name, [first_line(error)]) from error
+
+
+def enriched(
+    spark: SparkSession, records: DataFrame, spec: PipelineSpec, tier: Tier, lookups: Lookups
+) -> DataFrame:
+    """Decoded, cleansed and enriched events of a tier, by the kernel."""
+    return lookups.enrich(clean(decode(spark, records, spec, tier), spec, tier))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from penstock.engine.slots import realtime_sinks, slots_wanted
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
 
@@ -96,6 +97,11 @@ def open_spark(
     if master.startswith("local"):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if realtime_sinks(spec) and master in ("local", "local[*]"):
+        cores = os.cpu_count() or 1
+        master = f"local[{slots_wanted(spec, cores)}]"
+        # What realtime queries leave over: micro-batches go by it for how many tasks run at once.
+        settings["spark.default.parallelism"] = str(cores)
     builder = SparkSession.builder.appName(f"penstock-{spec.name}").master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)

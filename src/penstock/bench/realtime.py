@@ -1,0 +1,195 @@
+"""How long an event takes from the producer to a reader of a realtime sink.
+
+    python -m penstock.bench.realtime --rate 20000 --seconds 60
+
+Starts services, pipeline, producer and reader on one machine and one clock, so what the machine lacks is in
+the figures. The pipeline is the clickstream with a realtime sink beside its sessions, or, with
+--alone, the realtime sink and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from numpy.typing import NDArray
+
+from penstock.errors import PenstockError
+from penstock.local.services import Services
+from penstock.paths import DataDir, shipped
+from penstock.produce.reference import write_reference
+from penstock.sinks.kafka import QUIET, ensure_topics
+from penstock.spec import KafkaSink, PipelineSpec, load, to_toml
+
+_STARTED_WITHIN_S = 180.0
+_DRAINED_WITHIN_S = 30.0
+_CREATED = b'"created_ms":'
+_SINK = KafkaSink(
+    topic="enriched",
+    rows=("events",),
+    guarantee="at_least_once",
+    latency="realtime",
+    key="event_id",
+    columns=("event_id", "user_id", "event_type", "price", "created_ms", "segment", "country", "brand"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run measured; latencies are of events made after the warm-up, at their first arrival."""
+
+    rate_eps: float
+    measured: int
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    max_ms: float
+    sent: int
+    expected: int
+    """Of those sent, the ones that are good."""
+    received: int
+    producer_behind_ms_max: float
+
+
+class Reader:
+    """Reads the sink's topic as fast as records come, and notes how old each one is."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.received = 0
+        self._arrivals: list[tuple[int, int, int]] = []
+        """An event's number, when it was made, when it was seen."""
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "penstock-bench",
+                "enable.auto.commit": False,
+                # The broker answers as soon as there is a record: a longer wait is only for silence.
+                "fetch.wait.max.ms": 50,
+                **QUIET,
+            }
+        )
+        partitions = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic).topics[topic].partitions
+        self._consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="reader", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while not self._over.is_set():
+            # Waits until it has so many or the time is up: a longer time would be measured as latency.
+            messages = self._consumer.consume(1_000, 0.002)
+            now_ms = time.time_ns() // 1_000_000
+            for message in messages:
+                value = message.value() or b""
+                at = value.index(_CREATED) + len(_CREATED)
+                number = int((message.key() or b"").rpartition(b"-")[2])
+                self._arrivals.append((number, int(value[at : at + 13]), now_ms))
+            self.received += len(messages)
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def latencies_ms(self, warm_up_s: float) -> NDArray[np.int64]:
+        """Of the events that were made so long after the first."""
+        arrivals = np.array(self._arrivals, dtype=np.int64).reshape(-1, 3)
+        # The producer sends some events twice, the copy 300 ms later with the time of the first.
+        _, first = np.unique(arrivals[:, 0], return_index=True)
+        _, made, seen = arrivals[first].T
+        latencies: NDArray[np.int64] = (seen - made)[made >= made.min() + warm_up_s * 1000]
+        return latencies
+
+
+def described(*, alone: bool) -> PipelineSpec:
+    """The clickstream with a realtime sink, beside its own or instead of them."""
+    shipped_spec = load(shipped("pipelines") / "clickstream.toml")
+    if alone:
+        return shipped_spec.model_copy(update={"sink": (_SINK,), "sessions": None})
+    return shipped_spec.model_copy(update={"sink": (*shipped_spec.sink, _SINK)})
+
+
+@contextmanager
+def _pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[None]:
+    """The pipeline as a process, from the moment it takes records in."""
+    file = data.root / "pipeline.toml"
+    file.write_text(to_toml(spec))
+    command = [sys.executable, "-m", "penstock.cli", "run", str(file), "--data", str(data.root)]
+    log = data.logs / "run.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([*command, "--create-topics", "--with-parent"], stdout=out, stderr=out)
+    try:
+        deadline = time.monotonic() + _STARTED_WITHIN_S
+        while b"\nrunning" not in log.read_bytes():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise PenstockError(f"the pipeline did not start: {log.read_text()[-2000:]}")
+            time.sleep(0.2)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def measure(data: DataDir, *, rate_eps: float, seconds: float, warm_up_s: float, alone: bool) -> Outcome:
+    services = Services(data, tie_to_parent=True, only=("kafka", "clickhouse"))
+    kafka = services.start().kafka
+    try:
+        spec = described(alone=alone)
+        write_reference(data.reference)
+        ensure_topics(kafka, {_SINK.topic: spec.source.partitions})
+        with _pipeline(data, spec):
+            reader = Reader(kafka, _SINK.topic)
+            report = data.root / "produced.json"
+            command = [sys.executable, "-m", "penstock.cli", "produce", "clickstream"]
+            command += ["--data", str(data.root), "--rate", str(rate_eps), "--json", str(report)]
+            subprocess.run([*command, "--seconds", str(seconds + warm_up_s)], check=True, stdout=sys.stderr)
+            sent = json.loads(report.read_text())
+            expected = sent["sent"] - sent["malformed"] - sent["invalid"]
+            deadline = time.monotonic() + _DRAINED_WITHIN_S
+            while reader.received < expected and time.monotonic() < deadline:
+                time.sleep(0.1)
+            time.sleep(1.0)
+            reader.close()
+    finally:
+        services.stop()
+    late = reader.latencies_ms(warm_up_s)
+    p50, p99, p999, most = np.percentile(late, [50, 99, 99.9, 100]).round(1).tolist()
+    behind = round(sent["behind_ms_max"], 1)
+    return Outcome(rate_eps, len(late), p50, p99, p999, most, sent["sent"], expected, reader.received, behind)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rate", type=float, default=20_000, help="events a second")
+    parser.add_argument("--seconds", type=float, default=60, help="how long to measure")
+    parser.add_argument("--warm-up", type=float, default=60, help="seconds before that")
+    parser.add_argument("--alone", action="store_true", help="without sessions")
+    parser.add_argument("--keep", type=Path, help="a data directory to use and keep")
+    given = parser.parse_args()
+    with TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as directory:
+        data = DataDir.at(given.keep or Path(directory))
+        outcome = measure(
+            data,
+            rate_eps=given.rate,
+            seconds=given.seconds,
+            warm_up_s=given.warm_up,
+            alone=given.alone,
+        )
+    sys.stdout.write(json.dumps(asdict(outcome), indent=1) + "\n")
+    sys.exit(0 if outcome.received == outcome.expected else 1)
+
+
+if __name__ == "__main__":
+    main()

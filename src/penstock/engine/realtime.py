@@ -1,0 +1,144 @@
+"""Events to a Kafka topic one by one, as they come: Spark's Real-time Mode."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.engine.cleanse import reason
+from penstock.engine.query import Query
+from penstock.engine.slots import unread_partitions
+from penstock.errors import PenstockError, SinkError
+from penstock.sinks.kafka import ensure_topics
+from penstock.spec import KafkaSink, PipelineSpec
+
+BATCH = "1 minute"
+"""How long one batch runs. At its end the position is kept, and the next one is planned."""
+
+_POLL_S = 0.2
+_LOOK_EVERY_S = 5.0
+_UNREAD_MAX_S = 15.0
+"""How long a partition may go unread: a batch's tasks do not all start at the same moment."""
+
+_SOURCE = {
+    # Records that retention took before they were read stop the query instead of passing unseen.
+    "failOnDataLoss": "true",
+    # Aborted transactions of producers are never read.
+    "kafka.isolation.level": "read_committed",
+    # How long the broker may hold an answer back for want of records.
+    "kafka.fetch.max.wait.ms": "5",
+    "kafka.max.poll.records": "5000",
+    "kafka.default.api.timeout.ms": "15000",
+    "kafka.request.timeout.ms": "10000",
+}
+
+_SINK = {
+    "kafka.acks": "all",
+    "kafka.enable.idempotence": "true",
+    "kafka.compression.type": "lz4",
+    # Records that come while a request is under way share the next one; waiting for more is only latency.
+    "kafka.linger.ms": "0",
+    # A broker that comes back within this time costs no restart, and so no repeated events.
+    "kafka.delivery.timeout.ms": "30000",
+    "kafka.max.block.ms": "30000",
+    "kafka.request.timeout.ms": "10000",
+}
+
+
+def read_realtime(spark: SparkSession, spec: PipelineSpec, bootstrap: str) -> DataFrame:
+    """Records as decode.RECORD has them, by one task for each partition."""
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", spec.source.topic)
+        .option("startingOffsets", spec.source.starting)
+        .options(**_SOURCE)
+        .load()
+        .select("value", "partition", "offset", "timestamp", F.lit(None).cast("long").alias("clock_ms"))
+    )
+
+
+def realtime_rows(events: DataFrame, spec: PipelineSpec, sink: KafkaSink) -> DataFrame:
+    """Good events as key and value of a Kafka record. The others are told of by the micro-batches."""
+    # Spark moves a filter below the columns that it reads, and decodes a record anew for each of them: the
+    # clickstream's plan then has the decoder in 11 places. It moves none below a column that it takes for
+    # random.
+    unmoved = F.when(F.spark_partition_id() >= 0, F.expr(reason(spec)))
+    event = F.struct(*(F.col(f"`{name}`") for name in spec.event_columns(sink)))
+    return (
+        events.withColumn("_reason", unmoved)
+        .where("_reason IS NULL")
+        .select(
+            F.col(f"`{sink.key}`").cast("string").alias("key"),
+            # Columns that are null are there, as in the events of micro-batches.
+            F.to_json(event, {"ignoreNullFields": "false"}).alias("value"),
+        )
+    )
+
+
+@dataclass
+class RealtimeQuery(Query):
+    """Events of one sink, each as soon as it came.
+
+    Lost: nothing; the position is kept when the broker has acknowledged all records before it.
+    Duplicated: after a crash, and after a stop too, what left since the last batch ended comes again, at most
+    BATCH of it, under the same keys.
+    Delayed: by the pause between two batches.
+    """
+
+    def _run_once(self, stop: threading.Event) -> tuple[bool, Exception | None]:
+        [sink] = self.sinks
+        try:
+            ensure_topics(self.endpoints.kafka, {sink.target: self.spec.source.partitions})
+        except SinkError as error:
+            return False, error
+        query = (
+            self.rows.writeStream.queryName(self.name)
+            .format("kafka")
+            .option("kafka.bootstrap.servers", self.endpoints.kafka)
+            .option("topic", sink.target)
+            .options(**_SINK)
+            .outputMode("update")
+            .option("checkpointLocation", str(self.checkpoint.path))
+            .trigger(realTime=BATCH)  # type: ignore[call-overload]
+            .start()
+        )
+        failure: Exception | None = None
+        try:
+            self._watch(query, stop)
+        except (StreamingQueryException, PenstockError) as error:
+            failure = error
+        finally:
+            query.stop()
+        # Spark reports progress at the end of a batch, and only there.
+        return query.lastProgress is not None, failure
+
+    def _watch(self, query: StreamingQuery, stop: threading.Event) -> None:
+        ready = False
+        looked_s = read_s = time.monotonic()
+        while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]
+            now_s = time.monotonic()
+            if stop.is_set():
+                return
+            if ready and now_s - looked_s < _LOOK_EVERY_S:
+                continue
+            looked_s = now_s
+            unread = unread_partitions(self.rows.sparkSession, query)
+            if not unread:
+                read_s = now_s
+            elif now_s - read_s > _UNREAD_MAX_S:
+                raise PenstockError(
+                    f"{self.name}: nothing reads {unread} of the partitions of {self.spec.source.topic}:"
+                    " Spark has too few task slots",
+                    hint="Look whether executors were lost, or whether partitions were added to the topic.",
+                )
+            if unread == 0 and not ready:
+                ready = True
+                self.say(f"realtime {self.sinks[0].name}: running")
+                self.on_ready()

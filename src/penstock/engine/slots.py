@@ -1,0 +1,72 @@
+"""Task slots. A realtime query holds one for each partition of its topic, for as long as it runs."""
+
+from __future__ import annotations
+
+import time
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.errors import PenstockError
+from penstock.spec import KafkaSink, PipelineSpec
+
+_EXECUTORS_WITHIN_S = 60.0
+_SPARE = 1
+"""Micro-batches and the reading of reference data go on with one slot, if slowly; with none they stand."""
+
+
+def realtime_sinks(spec: PipelineSpec) -> list[KafkaSink]:
+    return [sink for sink in spec.sink if isinstance(sink, KafkaSink) and sink.latency == "realtime"]
+
+
+def slots_held(spec: PipelineSpec) -> int:
+    """The slots that realtime queries hold and nothing else can use."""
+    return spec.source.partitions * len(realtime_sinks(spec))
+
+
+def slots_wanted(spec: PipelineSpec, cores: int) -> int:
+    """The slots with which micro-batches still have all cores beside the realtime queries.
+
+    More slots than cores is right: a realtime task mostly waits for the broker.
+    """
+    return slots_held(spec) + max(1, cores)
+
+
+def check_slots(spark: SparkSession, spec: PipelineSpec) -> None:
+    """Raise unless every partition can be read at once: Spark would leave some unread and say nothing."""
+    needed = slots_held(spec) + _SPARE
+    deadline = time.monotonic() + _EXECUTORS_WITHIN_S
+    master = str(spark.sparkContext.master)
+    # The executors of a cluster come one by one after the session has started.
+    while (
+        (slots := _slots(spark)) < needed and not master.startswith("local[") and time.monotonic() < deadline
+    ):
+        time.sleep(0.5)
+    if slots < needed:
+        names = ", ".join(sink.name for sink in realtime_sinks(spec))
+        raise PenstockError(
+            f"realtime needs {needed} task slots, but Spark at {master} has {slots}:"
+            f" one for each of the {spec.source.partitions} partitions of {spec.source.topic},"
+            f" for each of the sinks {names}, and {_SPARE} for all else",
+            hint=f"Leave out --master, make it local[{needed}] or more, or give the cluster's"
+            " executors more cores.",
+        )
+
+
+def _slots(spark: SparkSession) -> int:
+    executors = spark.sparkContext._jsc.sc().statusStore().executorList(True)
+    return sum(executors.apply(i).maxTasks() for i in range(executors.size()))
+
+
+def unread_partitions(spark: SparkSession, query: StreamingQuery) -> int | None:
+    """How many partitions of a realtime query no task reads at this moment; None between its batches."""
+    tracker = spark.sparkContext.statusTracker()
+    for number in tracker.getJobIdsForGroup(str(query.runId)):
+        job = tracker.getJobInfo(number)
+        if job is not None and job.status == "RUNNING":
+            stages = [stage for id_ in job.stageIds if (stage := tracker.getStageInfo(id_)) is not None]
+            # A job is there a moment before its stage is.
+            return (
+                sum(s.numTasks - s.numActiveTasks - s.numCompletedTasks for s in stages) if stages else None
+            )
+    return None
