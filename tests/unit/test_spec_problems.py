@@ -163,9 +163,9 @@ CASES: list[tuple[str, Any, str]] = [
     ),
     (
         "source.schema",
-        "user_id string, at decimal(10,2)",
-        'source.schema = "user_id string, at decimal(10,2)": column at (line 1, column 20): no type'
-        ' "decimal(10,2)" (known: string, int, bigint, float, double, boolean, integer, long)',
+        "user_id string, at decimal(40,2)",
+        'source.schema = "user_id string, at decimal(40,2)": column at (line 1, column 28):'
+        ' expected a number from 1 to 38, got "40"',
     ),
     (
         "source.schema",
@@ -331,8 +331,8 @@ def test_a_section_written_in_python_raises_the_same_error() -> None:
         Source(topic="clicks", schema="a strng", key="a", event_time="ts", partitons=3)  # type: ignore[arg-type, call-arg]
     assert caught.value.problems == [
         'schema = "a strng": column a (line 1, column 3): no type "strng"; did you mean "string"?',
-        'partitons = 3: unknown key; did you mean "partitions"? (known: created, event_time, format, key,'
-        " max_batch, partitions, schema, starting, topic)",
+        'partitons = 3: unknown key; did you mean "partitions"? (known: created, epoch, event_time, format,'
+        " key, max_batch, partitions, schema, starting, topic)",
     ]
 
 
