@@ -15,7 +15,7 @@ def decode(spark: SparkSession, records: DataFrame, spec: PipelineSpec) -> DataF
     name = _function_name(spec.name)
     used = set(spec.used_columns())
     ddl = ", ".join(f"`{column.name}` {column.type}" for column in spec.source.columns if column.name in used)
-    spark._jvm.penstock.kernel.Functions.decode(name, ddl)  # type: ignore[union-attr]
+    spark._jvm.penstock.kernel.Functions.decode(name, ddl, spec.source.epoch)  # type: ignore[union-attr]
     decoded = F.expr(f"penstock.decode.{name}(value)").alias("_decoded")
     return records.select("*", decoded).select("value", "partition", "offset", "timestamp", "_decoded.*")
 

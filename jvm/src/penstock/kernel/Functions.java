@@ -25,9 +25,9 @@ public final class Functions implements FunctionCatalog {
   private static final Map<String, BoundFunction> REGISTERED = new ConcurrentHashMap<>();
   private String catalog;
 
-  /** Registers a decoder for a schema given as DDL. */
-  public static void decode(String name, String ddl) {
-    REGISTERED.put("decode." + name, new Decode(StructType.fromDDL(ddl)));
+  /** Registers a decoder for a schema given as DDL, and what a number counts where it says timestamp: ms or s. */
+  public static void decode(String name, String ddl, String epoch) {
+    REGISTERED.put("decode." + name, new Decode(StructType.fromDDL(ddl), epoch));
   }
 
   /**
