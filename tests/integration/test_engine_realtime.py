@@ -18,12 +18,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.enrich import Lookups
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import Pipeline, build_realtime
 from penstock.engine.realtime import RealtimeQuery, read_realtime
+from penstock.engine.refresh import references
 from penstock.errors import PenstockError
 from penstock.local.services import Addresses
 from penstock.observe.topic import read_topic
@@ -222,7 +224,7 @@ def test_a_query_whose_partitions_are_not_all_read_stops_and_says_so(
     sink = spec.sink[-1]
     assert isinstance(sink, KafkaSink)
     checkpoint = Checkpoint(data.checkpoints / "starved", spec.source.topic)
-    rows = build_realtime(spark, read_realtime(spark, spec, services.kafka), spec, data, sink)
+    rows = realtime_rows_of(spark, spec, data, services, checkpoint, sink)
     ready: list[bool] = []
     query = RealtimeQuery(
         name=f"{spec.name}-starved",
@@ -251,9 +253,23 @@ def test_a_record_is_decoded_once(
 ) -> None:
     sink = spec.sink[-1]
     assert isinstance(sink, KafkaSink)
-    rows = build_realtime(spark, read_realtime(spark, spec, services.kafka), spec, data, sink)
+    checkpoint = Checkpoint(data.checkpoints / "explained", spec.source.topic)
+    rows = realtime_rows_of(spark, spec, data, services, checkpoint, sink)
+    checkpoint.close()
     rows.explain()
     assert capsys.readouterr().out.count("penstock.kernel.Decode@") == 1
+
+
+def realtime_rows_of(
+    spark: SparkSession,
+    spec: PipelineSpec,
+    data: DataDir,
+    services: Addresses,
+    checkpoint: Checkpoint,
+    sink: KafkaSink,
+) -> DataFrame:
+    lookups = Lookups(spark, references(spec, data, services.postgres, print), checkpoint, print)
+    return build_realtime(spark, read_realtime(spark, spec, services.kafka), spec, lookups, sink)
 
 
 def endpoints(services: Addresses) -> Endpoints:

@@ -13,7 +13,8 @@ from penstock.observe.summary import WINDOW_MS, Summary
 
 
 def batch(at_ms: int, records: int = 0, latency: Latency | None = None, **other: Any) -> Batch:
-    counts = dict.fromkeys(("decoded", "rejected", "late", "opened", "closed", "corrected", "merged"), 0)
+    names = ("decoded", "rejected", "late", "duplicates", "opened", "closed", "corrected", "merged")
+    counts = dict.fromkeys(names, 0)
     receipt = Receipt(
         query="q",
         batch=0,

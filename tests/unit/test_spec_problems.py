@@ -176,9 +176,9 @@ CASES: list[tuple[str, Any, str]] = [
     ),
     (
         "source.schema",
-        "user_id string, at decimal(10,2)",
-        'source.schema = "user_id string, at decimal(10,2)": column at (line 1, column 20): no type'
-        ' "decimal(10,2)" (known: string, int, bigint, float, double, boolean, integer, long)',
+        "user_id string, at decimal(40,2)",
+        'source.schema = "user_id string, at decimal(40,2)": column at (line 1, column 28):'
+        ' expected a number from 1 to 38, got "40"',
     ),
     (
         "source.schema",

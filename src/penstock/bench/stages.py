@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterator
 from pyspark.sql import DataFrame
 
 from penstock.bench.rig import Cost, Rig, open_rig
+from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.cleanse import clean
 from penstock.engine.decode import decode
-from penstock.engine.enrich import enrich
+from penstock.engine.enrich import Lookups
 from penstock.engine.grouping import group, measure_layout
 from penstock.engine.plain import plain_events, plain_groups
+from penstock.engine.refresh import references
 from penstock.engine.source import read_source
 from penstock.paths import shipped
-from penstock.produce.clickstream import Clicks, ClickstreamPlan
-from penstock.produce.encode import Encoder, Message
-from penstock.produce.reference import write_reference
+from penstock.produce.clickstream import ClickstreamPlan
+from penstock.produce.wire import Message
 from penstock.spec import PipelineSpec, load
 
 _CHUNK = 1_000
@@ -31,7 +32,7 @@ _START_MS = 1_800_000_000_000
 
 def clicks(plan: ClickstreamPlan, events: int) -> Iterator[list[Message]]:
     """So many clicks, as if sent at 20,000 a second."""
-    stream, encoder = Clicks(plan, "bench", _EPS), Encoder(plan, "bench")
+    stream, encoder = plan.records("bench", _EPS), plan.encoder("bench")
     for sent in range(0, events, _CHUNK):
         now_ms = _START_MS + sent * 1000 // _EPS
         yield encoder.encode(stream.chunk(min(_CHUNK, events - sent), now_ms))
@@ -46,6 +47,10 @@ def stages(rig: Rig, spec: PipelineSpec, plain: PipelineSpec) -> dict[str, Calla
     """Each stage with those before it."""
     spark, data = rig.spark, rig.data
 
+    checkpoint = Checkpoint(data.checkpoints / spec.name, spec.source.topic)
+    lookups = Lookups(spark, references(spec, data, "", print), checkpoint, print)
+    checkpoint.close()
+
     def records(spec: PipelineSpec) -> DataFrame:
         return read_source(spark, spec, rig.addresses.kafka, [spec.source.topic])
 
@@ -53,7 +58,7 @@ def stages(rig: Rig, spec: PipelineSpec, plain: PipelineSpec) -> dict[str, Calla
         return clean(decode(spark, records(spec), spec, "groups"), spec, "groups")
 
     def enriched() -> DataFrame:
-        return enrich(spark, events(), spec, data)
+        return lookups.enrich(events())
 
     def sessions(*, combine: bool) -> DataFrame:
         found = enriched()
@@ -61,12 +66,12 @@ def stages(rig: Rig, spec: PipelineSpec, plain: PipelineSpec) -> dict[str, Calla
 
     return {
         "read": lambda: records(spec),
-        "+ decode": lambda: events().drop("value"),
-        "+ lookup": lambda: enriched().drop("value"),
+        "+ decode": lambda: events().drop("_value"),
+        "+ lookup": lambda: enriched().drop("_value"),
         "+ sessions, live rows": lambda: sessions(combine=True),
         "  the same, not combined": lambda: sessions(combine=False),
         "plain: whole path, final rows": lambda: plain_groups(
-            plain_events(spark, records(plain), plain, data, "groups"), plain
+            plain_events(spark, records(plain), plain, data, "groups", ""), plain
         ),
     }
 
@@ -80,7 +85,7 @@ def main() -> None:
     plan = ClickstreamPlan(malformed=0.005, invalid=0, delayed=0, late=0, duplicate=0)
     spec, plain = reference_spec("bench"), reference_spec("bench-plain", engine="plain")
     with open_rig(spec, print) as rig:
-        write_reference(rig.data.reference, users=plan.users, products=plan.products, seed=plan.seed)
+        plan.write_reference(rig.data.reference)
         events = rig.fill(spec.source.topic, spec.source.partitions, clicks(plan, given.events))
         costs: dict[str, list[Cost]] = {}
         for number in range(given.rounds):

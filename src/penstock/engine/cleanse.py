@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from penstock.engine.decode import ERROR
 from penstock.spec import PipelineSpec, Tier
 
-TIMESTAMP_MS = "unix_millis(timestamp)"
+TIMESTAMP_MS = "unix_millis(_timestamp)"
 """When the broker took the record. It, not the wall clock, bounds the future, so that a replay agrees."""
 
 TS, CREATED = "_ts", "_created_ms"

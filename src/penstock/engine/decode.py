@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.spec import PipelineSpec, Tier
 
 ERROR = "_error"
-RECORD = ("value", "partition", "offset", "timestamp", "clock_ms")
-"""The columns of a record as it came; `clock_ms` is null but for ticks (see clock.py)."""
+RECORD = {name: f"_{name}" for name in ("value", "partition", "offset", "timestamp", "clock_ms")}
+"""The columns of a record as it came, and what they are called beside those of the schema, which start with
+a letter. The last is null but for ticks (see clock.py)."""
 
 
 def decode(spark: SparkSession, records: DataFrame, spec: PipelineSpec, tier: Tier) -> DataFrame:
@@ -17,6 +18,12 @@ def decode(spark: SparkSession, records: DataFrame, spec: PipelineSpec, tier: Ti
     name = f"{spec.name}-{tier}"
     used = spec.used_columns(tier)
     ddl = ", ".join(f"`{column.name}` {column.type}" for column in spec.source.columns if column.name in used)
-    spark._jvm.penstock.kernel.Functions.decode(name, ddl)  # type: ignore[union-attr]
-    decoded = F.expr(f"penstock.decode.`{name}`(value)").alias("_decoded")
-    return records.select(*RECORD, decoded).select(*RECORD, "_decoded.*")
+    spark._jvm.penstock.kernel.Functions.decode(name, ddl, spec.source.epoch)  # type: ignore[union-attr]
+    decoded = F.expr(f"penstock.decode.`{name}`(value)")
+    return beside_record(records, decoded)
+
+
+def beside_record(records: DataFrame, decoded: Column) -> DataFrame:
+    """A record's own columns, then the fields of what was decoded from it."""
+    own = [F.col(name).alias(alias) for name, alias in RECORD.items()]
+    return records.select(*own, decoded.alias("_decoded")).select(*RECORD.values(), "_decoded.*")

@@ -24,9 +24,9 @@ def event_rows(events: DataFrame, spec: PipelineSpec) -> DataFrame:
         F.lit(False).alias("is_final"),
         F.when(good, 1).otherwise(0).cast("long").alias("new_events"),
         F.col(CREATED).alias("oldest_created_ms"),
-        "partition",
-        "offset",
+        F.col("_partition").alias("partition"),
+        F.col("_offset").alias("offset"),
         F.col("_reason").alias("reason"),
-        F.when(~good, F.col("value")).alias("raw"),
+        F.when(~good, F.col("_value")).alias("raw"),
         *(F.col(f"`{name}`").alias(f"{EVENT_PREFIX}{name}") for name in events.columns if name in names),
     )

@@ -34,19 +34,19 @@ def group(
     kernel = _kernel(spark, spec, layouts)
     kernel.register(spec.name)
     judged = events.withColumn("_reason", F.expr(reason(spec)))
-    tick = F.col("clock_ms").isNotNull()
+    tick = F.col("_clock_ms").isNotNull()
     good = F.col("_reason").isNull() & ~tick
     # A tick carries nothing: it only moves the clock. Nor does a rejected record's time move it.
-    at = F.when(tick, F.col("clock_ms")).when(good, F.col(TS)).otherwise(F.lit(0))
-    aside = F.concat(F.lit("\0aside-"), F.col("partition").cast("string"))
+    at = F.when(tick, F.col("_clock_ms")).when(good, F.col(TS)).otherwise(F.lit(0))
+    aside = F.concat(F.lit("\0aside-"), F.col("_partition").cast("string"))
     event = F.struct(
         F.when(good, F.col(TS)).alias("ts"),
         F.col(CREATED).alias("created_ms"),
-        "partition",
-        "offset",
+        F.col("_partition").alias("partition"),
+        F.col("_offset").alias("offset"),
         _dedupe_id(spec).alias("id"),
         F.when(~tick, F.col("_reason")).alias("reason"),
-        F.when(~good & ~tick, F.col("value")).alias("raw"),
+        F.when(~good & ~tick, F.col("_value")).alias("raw"),
         *measure_columns(judged, grouping),
     ).alias("event")
     parts = judged.select(

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.cleanse import TS, clean, reason
-from penstock.engine.decode import ERROR, RECORD
+from penstock.engine.decode import ERROR, beside_record
 from penstock.engine.enrich import join
 from penstock.errors import SpecError
 from penstock.paths import DataDir
@@ -24,9 +24,7 @@ def plain_events(
     schema = f"{spec.source.ddl}, _corrupt string"
     options = {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"}
     text = F.col("value").cast("string")
-    events = records.select("*", F.from_json(text, schema, options).alias("_decoded")).select(
-        *RECORD, "_decoded.*"
-    )
+    events = beside_record(records, F.from_json(text, schema, options))
     # from_json gives null fields, not an error, for what is no JSON object at all.
     events = clean(events.withColumn(ERROR, F.col("_corrupt")), spec, tier)
     return join(spark, events, spec, data, postgres)
@@ -38,14 +36,14 @@ def plain_groups(events: DataFrame, spec: PipelineSpec) -> DataFrame:
     if grouping is None or spec.cleanse.dedupe is not None:
         raise SpecError(spec.name, ["engine = plain has no dedupe"])
     judged = events.withColumn("_reason", F.expr(reason(spec)))
-    tick = F.col("clock_ms").isNotNull()
+    tick = F.col("_clock_ms").isNotNull()
     events = judged.where(F.col("_reason").isNull() | tick)
-    at = F.timestamp_millis(F.when(tick, F.col("clock_ms")).otherwise(F.col(TS)))
+    at = F.timestamp_millis(F.when(tick, F.col("_clock_ms")).otherwise(F.col(TS)))
     span, start_ms, end_ms = _span(spec)
     grouped = (
         events.withColumn("_at", at)
         .withWatermark("_at", f"{grouping.out_of_order.ms} milliseconds")
-        .where("clock_ms IS NULL")
+        .where("_clock_ms IS NULL")
         .groupBy(F.col(f"`{grouping.key}`").cast("string").alias("key"), span.alias("_span"))
         .agg(
             *(column for measure in grouping.measures for column in _aggregates(measure)),
@@ -94,7 +92,7 @@ def _aggregates(measure: Measure) -> list[Column]:
         return [F.count("*").alias(measure.name)]
     value = F.expr(measure.expression)
     # Nulls are passed over, ties go by partition and offset: as the kernel does.
-    place = F.when(value.isNotNull(), F.struct(TS, "partition", "offset"))
+    place = F.when(value.isNotNull(), F.struct(TS, "_partition", "_offset"))
     match measure.function:
         case "count":
             column = F.count(value)

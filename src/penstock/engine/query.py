@@ -39,10 +39,10 @@ class Query:
     rows: DataFrame
     sinks: Sequence[Sink]
     checkpoint: Checkpoint
-    lookups: Lookups | None
     on_receipt: Callable[[Receipt], None]
     on_ready: Callable[[], None]
     say: Callable[[str], None]
+    lookups: Lookups | None = None
     adopt: Sequence[str] = ()
     ticks: bool = False
     """Whether the rows depend on a clock that must go on when nothing comes."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
+from penstock.spec.column_types import is_number
 from penstock.spec.names import nearest_or_all, quoted
 from penstock.spec.problems import Path, Problem, key
-from penstock.spec.sql import NUMERIC, TIMES, columns_of
+from penstock.spec.sql import TIMES, columns_of
 
 if TYPE_CHECKING:
     from penstock.spec.pipeline import PipelineSpec
@@ -125,7 +126,7 @@ def _measures(spec: PipelineSpec) -> Iterator[Problem]:
             continue
         yield from _unknown_in_sql(spec, here, measure.expression)
         plain = measure.expression not in spec.cleanse.set
-        if measure.function == "sum" and plain and types.get(measure.expression, "int") not in NUMERIC:
+        if measure.function == "sum" and plain and not is_number(types.get(measure.expression, "int")):
             yield Problem(
                 here, f"sum needs a number, but {measure.expression} is {types[measure.expression]}"
             )

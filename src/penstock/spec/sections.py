@@ -162,8 +162,10 @@ class Source(Section):
     columns: Annotated[tuple[Column, ...], BeforeValidator(_columns), PlainSerializer(_ddl)] = Field(
         alias="schema",
         min_length=1,
-        description="The columns of a record, as Spark DDL: string, int, long, float, double, boolean.",
-        examples=["user_id string, price double, ts long"],
+        description="The columns of a record, as Spark DDL: string, boolean, byte, short, int, long, float,"
+        " double, decimal(p,s), date, timestamp, timestamp_ntz, binary (base64), struct<...>, array<...>,"
+        " map<string,...>.",
+        examples=["user_id string, price double, ts long", "at timestamp, items array<struct<id: int>>"],
     )
     key: str = Field(description="The column producers use as the record's key.", examples=["user_id"])
     event_time: str = Field(

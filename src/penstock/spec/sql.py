@@ -16,16 +16,13 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.spec.names import nearest, nearest_or_all, quoted
+from penstock.spec.column_types import place, read_type
+from penstock.spec.names import nearest, quoted
 
-ColumnType = Literal["string", "int", "bigint", "float", "double", "boolean"]
 Aggregate = Literal["count", "sum", "min", "max", "first", "last", "distinct"]
 
-COLUMN_TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
-NUMERIC: frozenset[str] = frozenset({"int", "bigint", "float", "double"})
 TIMES: frozenset[str] = frozenset({"bigint", "timestamp"})
-_SYNONYMS: dict[str, ColumnType] = {"integer": "int", "long": "bigint"}
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 
@@ -42,10 +39,10 @@ _NOT_OF_THE_EVENT = frozenset(
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the source: its name and its Spark type (`long` is read as `bigint`)."""
+    """One column of the source: its name and its type as Spark writes it, e.g. "bigint", "array<int>"."""
 
     name: str
-    type: ColumnType
+    type: str
 
 
 @dataclass(frozen=True)
@@ -67,23 +64,21 @@ class Measure:
 
 
 def parse_schema(ddl: str) -> tuple[Column, ...]:
-    """Read "a string, b long"; every problem in it goes into one ValueError."""
+    """Read "a string, b struct<c: long>"; the first problem of each column goes into one ValueError."""
     columns: list[Column] = []
     problems: list[str] = []
-    allowed = [*COLUMN_TYPES, *_SYNONYMS]
     for tokens in _items(ddl):
-        if len(tokens) < 2 or tokens[1].text == ":" or not _NAME.fullmatch(tokens[0].text):
-            text = quoted(ddl[tokens[0].start : tokens[-1].end + 1])
-            problems.append(f'{text} ({_at(tokens[0])}): expected a name and a type, e.g. "price double"')
+        first = tokens[0]
+        if len(tokens) < 2 or tokens[1].text == ":" or not _NAME.fullmatch(first.text):
+            text = quoted(ddl[first.start : tokens[-1].end + 1])
+            problems.append(f'{text} ({place(first)}): expected a name and a type, e.g. "price double"')
             continue
-        name, written = tokens[0].text, ddl[tokens[1].start : tokens[-1].end + 1].lower()
-        kind = _SYNONYMS.get(written, written)
-        if kind not in COLUMN_TYPES:
-            hint = nearest_or_all(written, allowed)
-            problems.append(f"column {name} ({_at(tokens[1])}): no type {quoted(written)}{hint}")
-        if name.lower() in {column.name.lower() for column in columns}:
-            problems.append(f"column {name} ({_at(tokens[0])}) is there twice (Spark ignores case)")
-        columns.append(Column(name, cast(ColumnType, kind)))
+        if first.text.lower() in {column.name.lower() for column in columns}:
+            problems.append(f"column {first.text} ({place(first)}) is there twice (Spark ignores case)")
+        try:
+            columns.append(Column(first.text, read_type(tokens[1:])))
+        except ValueError as problem:
+            problems.append(f"column {first.text} {problem}")
     if not columns and not problems:
         problems.append('expected columns, e.g. "user_id string, ts long"')
     if problems:
@@ -107,11 +102,6 @@ def _items(ddl: str) -> Iterator[list[Token]]:
             labelled.append((item, token))
     for _, group in groupby(labelled, key=lambda pair: pair[0]):
         yield [token for _, token in group]
-
-
-def _at(token: Token) -> str:
-    # sqlglot counts a token's column at its last character.
-    return f"line {token.line}, column {token.col - (token.end - token.start)}"
 
 
 def parse_expression(text: str) -> exp.Condition:
@@ -148,7 +138,7 @@ def parse_measure(text: str) -> tuple[Aggregate, str | None]:
 
 
 def columns_of(text: str) -> list[str]:
-    """The columns an expression reads, each once; of a field in a struct, the struct's."""
+    """The columns an expression reads, each once; of `payment.amount` the column is `payment`."""
     columns = _parse(text).find_all(exp.Column, bfs=False)
     return list(dict.fromkeys(column.parts[0].name for column in columns))
 

@@ -26,9 +26,9 @@ public final class Functions implements FunctionCatalog {
     REGISTERED.put(name, binding);
   }
 
-  /** Registers a decoder for a schema given as DDL. */
-  public static void decode(String name, String ddl) {
-    Decode decode = new Decode(StructType.fromDDL(ddl));
+  /** Registers a decoder for a schema given as DDL, and what a number counts where it says timestamp: ms or s. */
+  public static void decode(String name, String ddl, String epoch) {
+    Decode decode = new Decode(StructType.fromDDL(ddl), epoch);
     register("decode." + name, input -> decode);
   }
 

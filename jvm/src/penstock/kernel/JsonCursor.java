@@ -1,6 +1,9 @@
 package penstock.kernel;
 
-import java.nio.charset.StandardCharsets;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.util.Arrays;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -13,32 +16,26 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class JsonCursor {
   static final int MAX_DEPTH = 64;
 
-  /** Powers of ten that a double holds exactly: up to here one division rounds correctly. */
-  private static final double[] EXACT_POWERS = {
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
-    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22
-  };
+  private static final VarHandle WORD =
+      MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+  private static final long EACH_BYTE = 0x0101010101010101L;
+  private static final long EACH_SIGN = 0x8080808080808080L;
 
-  private final byte[] text;
+  final byte[] text;
   int at = 0;
+  private int depth = 0;
 
   JsonCursor(byte[] text) {
     this.text = text;
   }
 
-  /** What is wrong with a record, and where. Carries no stack trace: a flood of bad records must stay cheap. */
-  static final class Malformed extends Exception {
-    Malformed(String problem, int at) {
-      super(problem + ", at byte " + at, null, false, false);
-    }
-  }
-
   /** The first byte of the next token, without consuming it. */
   byte peek() throws Malformed {
-    while (at < text.length) {
-      byte b = text[at];
-      if (b != ' ' && b != '\n' && b != '\r' && b != '\t') return b;
-      at++;
+    for (int i = at; i < text.length; i++) {
+      byte b = text[i];
+      if (isSpace(b)) continue;
+      at = i;
+      return b;
     }
     throw new Malformed(text.length == 0 ? "empty record" : "ends too early", text.length);
   }
@@ -56,76 +53,152 @@ final class JsonCursor {
     return true;
   }
 
+  /** True, and consumed, when exactly these bytes come next. */
+  boolean take(byte[] wanted) {
+    int end = at + wanted.length;
+    if (end > text.length || !Arrays.equals(text, at, end, wanted, 0, wanted.length)) return false;
+    at = end;
+    return true;
+  }
+
   void expectEnd() throws Malformed {
-    while (at < text.length) {
-      byte b = text[at];
-      if (b != ' ' && b != '\n' && b != '\r' && b != '\t') throw new Malformed("bytes after the end", at);
-      at++;
-    }
+    for (; at < text.length; at++) if (!isSpace(text[at])) throw new Malformed("bytes after the end", at);
+  }
+
+  /** Into an object or array; the limit keeps the stack from overflowing. */
+  void enter(char open) throws Malformed {
+    expect(open);
+    if (++depth > MAX_DEPTH) throw new Malformed("nested deeper than " + MAX_DEPTH, at - 1);
+  }
+
+  /** Out of an object or array, past its last byte. */
+  void leave(char close) throws Malformed {
+    expect(close);
+    depth--;
   }
 
   /** Reads a string and returns it as a view of the record's bytes, or as a copy where it holds escapes. */
   UTF8String string() throws Malformed {
     expect('"');
     int start = at;
-    boolean ascii = true;
-    while (at < text.length) {
-      byte b = text[at];
-      if (b == '"') {
-        if (!ascii) checkUtf8(start, at);
-        return UTF8String.fromBytes(text, start, at++ - start);
-      }
-      if (b == '\\') return UTF8String.fromString(unescape(start));
-      if (b < 0) ascii = false;
-      else if (b < 0x20) throw new Malformed("control character in a string", at);
-      at++;
-    }
-    throw new Malformed("string without an end", start - 1);
+    at = endOfPlain(start, start);
+    if (text[at] == '"') return UTF8String.fromBytes(text, start, at++ - start);
+    passEscapes(start);
+    return unescape(start, at - 1);
   }
 
-  private String unescape(int start) throws Malformed {
-    StringBuilder out = new StringBuilder(at - start + 16);
-    int from = start;
-    while (at < text.length) {
-      byte b = text[at];
-      if (b >= 0 && b < 0x20) throw new Malformed("control character in a string", at);
-      if (b != '"' && b != '\\') {
-        at++;
-        continue;
-      }
-      checkUtf8(from, at);
-      out.append(new String(text, from, at - from, StandardCharsets.UTF_8));
-      if (b == '"') {
-        at++;
-        return out.toString();
-      }
-      out.append(escape());
-      from = at;
-    }
-    throw new Malformed("string without an end", start - 1);
+  /** Passes over a string, checking it; true where it holds escapes. */
+  boolean skipString() throws Malformed {
+    expect('"');
+    int start = at;
+    at = endOfPlain(start, start);
+    return passEscapes(start);
   }
 
-  private String escape() throws Malformed {
+  /** Where the string's next quote or backslash is; all before it is checked to be UTF-8 without control characters. */
+  private int endOfPlain(int from, int start) throws Malformed {
+    int i = from;
+    int lastWord = text.length - Long.BYTES;
+    while (true) {
+      while (i <= lastWord) {
+        long found = notPlain((long) WORD.get(text, i));
+        if (found != 0) {
+          i += Long.numberOfTrailingZeros(found) >>> 3;
+          break;
+        }
+        i += Long.BYTES;
+      }
+      if (i >= text.length) throw new Malformed("string without an end", start - 1);
+      byte b = text[i];
+      if (b == '"' || b == '\\') return i;
+      if (b >= 0 && b < 0x20) throw new Malformed("control character in a string", i);
+      i += b < 0 ? lengthOfCharacter(i) : 1;
+    }
+  }
+
+  /**
+   * Eight bytes of text at once: zero when all are plain, else the lowest bit that is set lies in the first byte
+   * that is a quote, a backslash, a control character or not ASCII. Bits above it can be set wrongly, by a borrow.
+   */
+  private static long notPlain(long word) {
+    long quote = word ^ EACH_BYTE * '"';
+    long backslash = word ^ EACH_BYTE * '\\';
+    long ascii = (quote - EACH_BYTE) & ~quote | (backslash - EACH_BYTE) & ~backslash | word - EACH_BYTE * 0x20;
+    return (ascii | word) & EACH_SIGN;
+  }
+
+  /** The bytes of the UTF-8 character at this index, which is not ASCII. */
+  private int lengthOfCharacter(int i) throws Malformed {
+    int lead = text[i] & 0xff;
+    int more = lead >= 0xc2 && lead <= 0xdf ? 1 : lead >= 0xe0 && lead <= 0xef ? 2 : lead >= 0xf0 && lead <= 0xf4 ? 3 : -1;
+    if (more < 0 || i + more >= text.length) throw new Malformed("not UTF-8", i);
+    int code = lead & (0x3f >> more);
+    for (int k = 1; k <= more; k++) {
+      int next = text[i + k];
+      if ((next & 0xc0) != 0x80) throw new Malformed("not UTF-8", i);
+      code = code << 6 | (next & 0x3f);
+    }
+    boolean overlong = more == 2 && code < 0x800 || more == 3 && code < 0x10000;
+    if (overlong || code > 0x10ffff || code >= 0xd800 && code <= 0xdfff) throw new Malformed("not UTF-8", i);
+    return more + 1;
+  }
+
+  /** From the first quote or backslash of a string to behind its closing quote; true where escapes were between. */
+  private boolean passEscapes(int start) throws Malformed {
+    int first = at;
+    while (text[at] == '\\') {
+      escape();
+      at = endOfPlain(at, start);
+    }
+    return at++ > first;
+  }
+
+  /** The text between two indexes, already checked; no escape is shorter than what it stands for. */
+  UTF8String unescape(int start, int end) throws Malformed {
+    byte[] out = new byte[end - start];
+    int size = 0;
+    at = start;
+    while (at < end) {
+      if (text[at] != '\\') out[size++] = text[at++];
+      else size = putUtf8(out, size, escape());
+    }
+    at = end + 1;
+    return UTF8String.fromBytes(out, 0, size);
+  }
+
+  private static int putUtf8(byte[] out, int size, int code) {
+    if (code < 0x80) {
+      out[size++] = (byte) code;
+      return size;
+    }
+    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    out[size++] = (byte) (0xff00 >> more + 1 | code >> 6 * more);
+    while (more-- > 0) out[size++] = (byte) (0x80 | code >> 6 * more & 0x3f);
+    return size;
+  }
+
+  /** Moves past one escape and returns the code point that it stands for. */
+  private int escape() throws Malformed {
     int start = at++;
     if (at >= text.length) throw new Malformed("ends too early", at);
     byte b = text[at++];
     switch (b) {
-      case '"': case '\\': case '/': return String.valueOf((char) b);
-      case 'b': return "\b";
-      case 'f': return "\f";
-      case 'n': return "\n";
-      case 'r': return "\r";
-      case 't': return "\t";
+      case '"': case '\\': case '/': return b;
+      case 'b': return '\b';
+      case 'f': return '\f';
+      case 'n': return '\n';
+      case 'r': return '\r';
+      case 't': return '\t';
       case 'u': break;
       default: throw new Malformed("unknown escape " + describe(b), start);
     }
     char unit = hexUnit();
-    if (!Character.isSurrogate(unit)) return String.valueOf(unit);
+    if (!Character.isSurrogate(unit)) return unit;
     // Half a character cannot be written as UTF-8, so a lone surrogate is refused.
     if (Character.isHighSurrogate(unit) && at + 1 < text.length && text[at] == '\\' && text[at + 1] == 'u') {
       at += 2;
       char low = hexUnit();
-      if (Character.isLowSurrogate(low)) return new String(new char[] {unit, low});
+      if (Character.isLowSurrogate(low)) return Character.toCodePoint(unit, low);
     }
     throw new Malformed("lone surrogate in an escape", start);
   }
@@ -138,97 +211,6 @@ final class JsonCursor {
       value = value << 4 | digit;
     }
     return (char) value;
-  }
-
-  private void checkUtf8(int start, int end) throws Malformed {
-    int i = start;
-    while (i < end) {
-      int b = text[i];
-      if (b >= 0) {
-        i++;
-        continue;
-      }
-      int lead = b & 0xff;
-      int more = lead >= 0xc2 && lead <= 0xdf ? 1 : lead >= 0xe0 && lead <= 0xef ? 2 : lead >= 0xf0 && lead <= 0xf4 ? 3 : -1;
-      if (more < 0 || i + more >= end) throw new Malformed("not UTF-8", i);
-      int code = lead & (0x3f >> more);
-      for (int k = 1; k <= more; k++) {
-        int next = text[i + k];
-        if ((next & 0xc0) != 0x80) throw new Malformed("not UTF-8", i);
-        code = code << 6 | (next & 0x3f);
-      }
-      boolean overlong = more == 2 && code < 0x800 || more == 3 && code < 0x10000;
-      if (overlong || code > 0x10ffff || code >= 0xd800 && code <= 0xdfff) throw new Malformed("not UTF-8", i);
-      i += more + 1;
-    }
-  }
-
-  /** Reads a whole number that fits a long; a fraction or an exponent is refused, never rounded. */
-  long integer() throws Malformed {
-    int start = at;
-    boolean negative = text[at] == '-';
-    if (negative) at++;
-    // Counted down, because the range of a long reaches one further below zero than above.
-    long value = 0;
-    int digits = at;
-    while (at < text.length && isDigit(text[at])) {
-      int digit = text[at] - '0';
-      if (value < (Long.MIN_VALUE + digit) / 10) throw new Malformed("number too large for a long", start);
-      value = value * 10 - digit;
-      at++;
-    }
-    checkDigits(digits, start);
-    if (at < text.length && (text[at] == '.' || text[at] == 'e' || text[at] == 'E'))
-      throw new Malformed("expected a whole number, got a fraction", start);
-    if (negative) return value;
-    if (value == Long.MIN_VALUE) throw new Malformed("number too large for a long", start);
-    return -value;
-  }
-
-  /** Reads a number as the nearest double. */
-  double decimal() throws Malformed {
-    int start = at;
-    boolean negative = text[at] == '-';
-    if (negative) at++;
-    int digits = at;
-    long mantissa = 0;
-    int significant = 0;
-    while (at < text.length && isDigit(text[at])) {
-      if (significant < 18) mantissa = mantissa * 10 + text[at] - '0';
-      if (mantissa != 0) significant++;
-      at++;
-    }
-    checkDigits(digits, start);
-    int fraction = 0;
-    if (at < text.length && text[at] == '.') {
-      int dot = ++at;
-      while (at < text.length && isDigit(text[at])) {
-        if (significant < 18) mantissa = mantissa * 10 + text[at] - '0';
-        if (mantissa != 0) significant++;
-        at++;
-      }
-      fraction = at - dot;
-      if (fraction == 0) throw new Malformed("expected digits after the point", at);
-    }
-    boolean exponent = at < text.length && (text[at] == 'e' || text[at] == 'E');
-    if (exponent) {
-      at++;
-      if (at < text.length && (text[at] == '+' || text[at] == '-')) at++;
-      int first = at;
-      while (at < text.length && isDigit(text[at])) at++;
-      if (at == first) throw new Malformed("expected digits in the exponent", at);
-    }
-    // One correctly rounded division when both sides are exact in a double; the general algorithm otherwise.
-    if (!exponent && significant <= 15 && fraction < EXACT_POWERS.length) {
-      double value = mantissa / EXACT_POWERS[fraction];
-      return negative ? -value : value;
-    }
-    return Double.parseDouble(new String(text, start, at - start, StandardCharsets.US_ASCII));
-  }
-
-  private void checkDigits(int digits, int start) throws Malformed {
-    if (at == digits) throw new Malformed("expected a number", start);
-    if (text[digits] == '0' && at - digits > 1) throw new Malformed("number with a leading zero", start);
   }
 
   boolean bool() throws Malformed {
@@ -247,33 +229,32 @@ final class JsonCursor {
   }
 
   /** Passes over a value of any kind, checking it, building nothing. */
-  void skip(int depth) throws Malformed {
-    if (depth > MAX_DEPTH) throw new Malformed("nested deeper than " + MAX_DEPTH, at);
+  void skip() throws Malformed {
     byte b = peek();
     switch (b) {
-      case '"': string(); return;
+      case '"': skipString(); return;
       case 't': literal("true"); return;
       case 'f': literal("false"); return;
       case 'n': literal("null"); return;
       case '[':
-        at++;
-        if (take(']')) return;
-        do skip(depth + 1); while (take(','));
-        expect(']');
+        enter('[');
+        if (peek() != ']') do skip(); while (take(','));
+        leave(']');
         return;
       case '{':
-        at++;
-        if (take('}')) return;
-        do {
-          string();
-          expect(':');
-          skip(depth + 1);
-        } while (take(','));
-        expect('}');
+        enter('{');
+        if (peek() != '}') {
+          do {
+            skipString();
+            expect(':');
+            skip();
+          } while (take(','));
+        }
+        leave('}');
         return;
       default:
-        if (b != '-' && !isDigit(b)) throw new Malformed("expected a value, got " + describe(b), at);
-        decimal();
+        if (!startsNumber(b)) throw new Malformed("expected a value, got " + describe(b), at);
+        new JsonNumber(this);
     }
   }
 
@@ -286,12 +267,16 @@ final class JsonCursor {
       case 't': case 'f': return "boolean";
       case 'n': return "null";
       default:
-        if (b == '-' || isDigit(b)) return "number";
+        if (startsNumber(b)) return "number";
         return b > 0x20 && b < 0x7f ? "'" + (char) b + "'" : String.format("byte 0x%02x", b & 0xff);
     }
   }
 
-  static boolean isDigit(byte b) {
-    return b >= '0' && b <= '9';
+  static boolean startsNumber(byte b) {
+    return b == '-' || b >= '0' && b <= '9';
+  }
+
+  private static boolean isSpace(byte b) {
+    return b <= ' ' && (b == ' ' || b == '\n' || b == '\r' || b == '\t');
   }
 }
