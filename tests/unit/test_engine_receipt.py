@@ -99,14 +99,14 @@ def test_a_condition_that_is_null_does_not_hold() -> None:
 
 def test_the_future_is_bounded_by_the_brokers_clock_so_that_a_replay_agrees() -> None:
     sql = reason(spec(cleanse__future="7 seconds"))
-    assert f"WHEN {TS} > unix_millis(timestamp) + 7000 THEN" in sql
+    assert f"WHEN {TS} > unix_millis(_timestamp) + 7000 THEN" in sql
     assert "past:" not in sql  # unbounded unless the spec says so
     assert "current_timestamp" not in sql
     assert "now()" not in sql
 
 
 def test_the_past_is_bounded_by_the_brokers_clock_too() -> None:
-    assert f"WHEN {TS} < unix_millis(timestamp) - 604800000 THEN" in reason(spec(cleanse__past="7 days"))
+    assert f"WHEN {TS} < unix_millis(_timestamp) - 604800000 THEN" in reason(spec(cleanse__past="7 days"))
 
 
 @pytest.mark.parametrize("tier", ["groups", "events"])
@@ -115,7 +115,7 @@ def test_a_record_is_judged_by_columns_that_the_tier_reads(tier: Tier, key: str)
     given = spec(sessions__key=key).model_dump(by_alias=True)
     given["sink"][0].update({"rows": ("events",), "key": "event_id", "columns": ("event_id",)})
     ours = PipelineSpec(**given)
-    engine = {ERROR, TS, "timestamp"}
+    engine = {ERROR, TS, "_timestamp"}
     assert set(columns_of(reason(ours))) <= ours.used_columns(tier) | engine
 
 
