@@ -58,6 +58,29 @@ def values(schema: t.StructType, text: str) -> Any:
     return shown(schema, json.loads(text, parse_float=Decimal))
 
 
+def judged(schema: t.StructType, record: bytes) -> Any:
+    try:
+        return decoded(schema, record)
+    except Refused as refused:
+        return refused
+
+
+def check(spark: SparkSession, schema: t.StructType, records: Sequence[bytes], origin: str = "") -> None:
+    """The oracle judges each record; where from_json has a value too, it is the same one."""
+    ddl = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
+    expected = [judged(schema, record) for record in records]
+    good = [not isinstance(value, Refused) for value in expected]
+    for record, value, row in zip(records, expected, both(spark, ddl, records, good), strict=True):
+        case = f"{origin}, {ddl}\n{record[:2000]!r}\n{row}"
+        assert (row["_error"] is not None) == isinstance(value, Refused), case
+        if row["_error"] is None:
+            ours = values(schema, row["ours"])
+            assert ours == value, case
+            # from_json knows fewer ways to write a time.
+            assert row["_corrupt"] is None or "timestamp" in ddl, case
+            assert row["_corrupt"] is not None or ours == values(schema, row["theirs"]), case
+
+
 ASIDE = "set aside"
 # Where the decoder and from_json differ, on purpose: better a record set aside than a value guessed.
 CHOICES = [
@@ -109,26 +132,37 @@ def test_the_decoder_differs_from_from_json_by_choice(
 )
 @given(st.integers(0, 2**32))
 def test_a_record_decodes_to_what_it_says_or_is_set_aside(spark: SparkSession, seed: int) -> None:
-    """The oracle judges each record; where from_json has a value too, it is the same one."""
     writer = Writer(seed)
     schema = writer.schema()
-    ddl = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
-    records = [writer.record(schema) for _ in range(300)]
-    expected = [judged(schema, record) for record in records]
-    good = [not isinstance(value, Refused) for value in expected]
-    for record, value, row in zip(records, expected, both(spark, ddl, records, good), strict=True):
-        case = f"seed {seed}, {ddl}\n{record!r}\n{row}"
-        assert (row["_error"] is not None) == isinstance(value, Refused), case
-        if row["_error"] is None:
-            ours = values(schema, row["ours"])
-            assert ours == value, case
-            # from_json knows fewer ways to write a time.
-            assert row["_corrupt"] is None or "timestamp" in ddl, case
-            assert row["_corrupt"] is not None or ours == values(schema, row["theirs"]), case
+    check(spark, schema, [writer.record(schema) for _ in range(300)], f"seed {seed}")
 
 
-def judged(schema: t.StructType, record: bytes) -> Any:
-    try:
-        return decoded(schema, record)
-    except Refused as refused:
-        return refused
+def test_every_byte_at_every_place_of_a_string_is_judged_as_json_judges_it(spark: SparkSession) -> None:
+    """Strings are read eight bytes at a time, the last ones singly."""
+    schema = t.StructType([t.StructField("s", t.StringType())])
+    around = "0123456789abcdef"
+    records = [
+        b'{"s":"%b%c%b"%b}' % (around[:place].encode(), byte, around[place:size].encode(), b" " * tail)
+        for size in (8, 16)
+        for tail in (0, 9)
+        for place in range(size + 1)
+        for byte in range(256)
+    ]
+    check(spark, schema, records)
+
+
+def test_decimals_are_exact_up_to_their_edges(spark: SparkSession) -> None:
+    types = [t.DecimalType(p, s) for p in (1, 5, 17, 18, 19, 38) for s in sorted({0, 1, p // 2, p})]
+    schema = t.StructType([t.StructField(f"d{index}", type_) for index, type_ in enumerate(types)])
+    records = []
+    for index, type_ in enumerate(types):
+        most = 10**type_.precision
+        for unscaled in (0, 1, most // 3, most - 1, most, most * 10):
+            for zeros in (0, 1, 3, 20, 40):
+                digits = f"{unscaled}{'0' * zeros}"
+                point = max(0, len(digits) - type_.scale - zeros)
+                fraction = digits[point:].rjust(type_.scale + zeros, "0")
+                plain = f"{digits[:point] or '0'}.{fraction or '0'}"
+                for text in (plain, f"-{plain}", f"{digits}e-{type_.scale + zeros}", f"{plain}1"):
+                    records.append(f'{{"d{index}":{text}}}'.encode())
+    check(spark, schema, records)
