@@ -27,7 +27,8 @@ KEY = "_key"
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
-_CSV_GUESSED = (pa.types.is_timestamp, pa.types.is_date)
+# Text too where there is no value at all to guess a type from.
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _read_file(path: Path, enrich: Enrich, schema: pa.Schema | None) -> pa.Table
 def _read_csv(path: Path, enrich: Enrich, schema: pa.Schema | None) -> pa.Table:
     # A key is text as it stands: "007" is not 7. A type that was guessed once is not guessed again, but for
     # times, of which Arrow reads none with a zone unless each has one.
-    known = {field.name: field.type for field in schema or () if not any(g(field.type) for g in _CSV_GUESSED)}
+    known = {field.name: field.type for field in schema or () if not pa.types.is_temporal(field.type)}
     return pacsv.read_csv(
         path,
         parse_options=pacsv.ParseOptions(newlines_in_values=True),
@@ -201,7 +202,7 @@ def _key_type(field: pa.Field) -> pa.DataType:
 def _plain_type(field: pa.Field) -> pa.DataType:
     """The type to hold a column in: what Spark, too, has a type for."""
     type_ = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    if any(is_text(type_) for is_text in _texts()):
+    if any(is_text(type_) for is_text in _TEXTS):
         return pa.string()
     if pa.types.is_timestamp(type_):
         return _TIMESTAMP
@@ -221,11 +222,6 @@ def _plain_type(field: pa.Field) -> pa.DataType:
             "types", f'"{field.name}" is {type_}, which a lookup cannot hold; leave it out or cast it'
         )
     return type_
-
-
-def _texts() -> Iterator[Any]:
-    """Text, also where there is no value at all to guess a type from."""
-    yield from (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
 
 
 def _cast(name: str, column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:

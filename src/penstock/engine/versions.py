@@ -58,7 +58,7 @@ class Versions:
     def sweep(self, table: str, newest: str) -> None:
         """Delete the data of all versions but the newest and those written down."""
         needed = {newest, *(id_ for _, id_ in self._entries.get(table, []))}
-        for path in (self._data / table).glob("*.parquet"):
+        for path in (self._data / table).glob("*"):
             if path.stem not in needed:
                 path.unlink(missing_ok=True)
 
