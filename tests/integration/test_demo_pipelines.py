@@ -6,11 +6,20 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psycopg
 import pytest
+
+from penstock.engine.outputs import Endpoints
+from penstock.local.services import Addresses, Services
+from penstock.observe.audit import Audit, audit
+from penstock.observe.topic import read_topic
+from penstock.paths import DataDir, shipped
+from penstock.spec import load
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
@@ -48,6 +57,22 @@ def check(report: dict[str, Any], results: str, *sinks: str) -> None:
         assert sink["expected"] == sink["held"] > 0
 
 
+@contextmanager
+def services(data: Path) -> Iterator[Addresses]:
+    """The services of a demo that is over."""
+    running = Services(DataDir.at(data), tie_to_parent=True, only=["kafka", "postgres"])
+    try:
+        yield running.start()
+    finally:
+        running.stop()
+
+
+def audit_again(name: str, data: Path, at: Addresses, **overrides: str) -> Audit:
+    settings = {key.replace("__", "."): value for key, value in overrides.items()}
+    spec = load(shipped("pipelines") / f"{name}.toml", overrides=settings)
+    return audit(spec, DataDir.at(data), Endpoints(at.kafka, at.clickhouse, at.postgres))
+
+
 def test_payments_are_upserted_one_row_for_each_transaction(data: Path) -> None:
     report, printed = demo("transactions", data)
     check(report, "transactions", "transactions")
@@ -57,6 +82,32 @@ def test_payments_are_upserted_one_row_for_each_transaction(data: Path) -> None:
     assert "in PostgreSQL" in printed
     assert "sessions" not in printed
 
+    with services(data) as at, psycopg.connect(at.postgres, autocommit=True) as store:
+        assert audit_again("transactions", data, at).passed
+        reasons = {
+            dict(letter.headers() or [])["penstock.reason"].split(b",")[0]
+            for letter in read_topic(at.kafka, "payments-refused")
+        }
+        assert b"malformed: payment.amount: expected decimal(12" in reasons  # a decimal as text
+        assert {
+            b"required: transaction_id is missing",
+            b"condition: known_currency does not hold",
+            b"condition: amount_positive does not hold",
+        } <= reasons
+        store.execute("UPDATE transactions SET state = 'authorised' WHERE transaction_id = "
+                      "(SELECT min(transaction_id) FROM transactions WHERE state = 'captured')")  # fmt: skip
+        store.execute("UPDATE transactions SET amount = amount + 0.01 WHERE transaction_id = 'p1-7'")
+        store.execute("DELETE FROM transactions WHERE transaction_id IN ('p1-8', 'p1-9')")
+        store.execute("UPDATE transactions SET transaction_id = 'p1-nobody' WHERE transaction_id = 'p1-10'")
+        spoilt = audit_again("transactions", data, at)
+    found = spoilt.sinks["transactions"]
+    assert (found.lost, found.duplicated, found.wrong) == (3, 1, 2)
+    assert (spoilt.lost, spoilt.duplicated, spoilt.passed) == (3, 1, False)
+    assert "transactions: 3 records lost, 1 duplicated, 2 rows with a wrong value" in spoilt.problems
+
+
+SHORT = {"windows__size": "10 seconds", "windows__lateness": "20 seconds"}
+
 
 def test_windows_of_behaviour_are_right_live_and_for_good(data: Path) -> None:
     report, printed = demo("behaviour", data)
@@ -65,6 +116,18 @@ def test_windows_of_behaviour_are_right_live_and_for_good(data: Path) -> None:
     assert report["sinks"]["activity_live"]["held"] > report["windows"]["expected"]  # the clock's own is open
     assert "Windows of this demo are 10 seconds long" in printed
     assert "windows expected" in printed
+
+    with services(data) as at, psycopg.connect(at.postgres, autocommit=True) as store:
+        assert audit_again("behaviour", data, at, **SHORT).passed
+        hot = store.execute("SELECT window_id, events FROM activity ORDER BY events DESC LIMIT 1").fetchone()
+        assert hot is not None
+        store.execute("DELETE FROM activity WHERE window_id = %s", [hot[0]])
+        store.execute("UPDATE activity_live SET pages = pages + 1 WHERE window_id = %s", [hot[0]])
+        spoilt = audit_again("behaviour", data, at, **SHORT)
+    assert hot[0].startswith("u0000000@")  # the user who does most
+    assert (spoilt.lost, spoilt.duplicated) == (hot[1], 0)
+    assert spoilt.sinks["activity_live"].wrong == 1
+    assert f"  {hot[0]}: missing" in spoilt.problems
 
 
 def test_a_second_demo_goes_on_and_both_are_audited(data: Path) -> None:
