@@ -21,7 +21,7 @@ from penstock.observe.topic import read_topic
 from penstock.paths import DataDir, shipped
 from penstock.spec import load
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def demo(name: str, data: Path, *options: str) -> tuple[dict[str, Any], str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=350,
+        timeout=500,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     report: dict[str, Any] = json.loads((data / "report.json").read_text())
@@ -84,16 +84,15 @@ def test_payments_are_upserted_one_row_for_each_transaction(data: Path) -> None:
 
     with services(data) as at, psycopg.connect(at.postgres, autocommit=True) as store:
         assert audit_again("transactions", data, at).passed
-        reasons = {
-            dict(letter.headers() or [])["penstock.reason"].split(b",")[0]
-            for letter in read_topic(at.kafka, "payments-refused")
-        }
-        assert b"malformed: payment.amount: expected decimal(12" in reasons  # a decimal as text
-        assert {
+        letters = [dict(letter.headers() or []) for letter in read_topic(at.kafka, "payments-refused")]
+        reasons = b"\n".join(bytes(headers["penstock.reason"]) for headers in letters)  # type: ignore[arg-type]
+        for reason in (
+            b"malformed: payment.amount: expected decimal(12,2), got string",
             b"required: transaction_id is missing",
             b"condition: known_currency does not hold",
             b"condition: amount_positive does not hold",
-        } <= reasons
+        ):
+            assert reason in reasons
         store.execute("UPDATE transactions SET state = 'authorised' WHERE transaction_id = "
                       "(SELECT min(transaction_id) FROM transactions WHERE state = 'captured')")  # fmt: skip
         store.execute("UPDATE transactions SET amount = amount + 0.01 WHERE transaction_id = 'p1-7'")
@@ -128,10 +127,3 @@ def test_windows_of_behaviour_are_right_live_and_for_good(data: Path) -> None:
     assert (spoilt.lost, spoilt.duplicated) == (hot[1], 0)
     assert spoilt.sinks["activity_live"].wrong == 1
     assert f"  {hot[0]}: missing" in spoilt.problems
-
-
-def test_a_second_demo_goes_on_and_both_are_audited(data: Path) -> None:
-    first, _ = demo("behaviour", data, "--seed", "1")
-    second, _ = demo("behaviour", data, "--seed", "2")
-    check(second, "windows", "activity")
-    assert second["sent"] > first["sent"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from penstock.observe.compare import Comparison
 from penstock.observe.held import Letters
 from penstock.observe.journal import Batch, JournalWriter
 from penstock.observe.latency import Latency
-from penstock.observe.sent import Identity, among, identity
+from penstock.observe.sent import Identity, among, identity, read_sent
 from penstock.paths import shipped
+from penstock.produce.ledger import LedgerWriter, read_ledger
+from penstock.produce.shipped import WORKLOADS
 from penstock.spec import load
 
 
@@ -209,6 +212,21 @@ def test_every_record_set_aside_leaves_one_letter(
     receipts = [receipt(0, {0: (0, 9)}, rejected=2, late=1, duplicates=7), receipt(1, {0: (9, 12)}, late=2)]
     found = _letters_compared(SPEC, "dead-letters", letters(*origins), receipts)
     assert (found.expected, found.lost, found.duplicated) == (5, lost, duplicated)
+
+
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_the_good_records_of_all_producers_are_taken_together(name: str, tmp_path: Path) -> None:
+    plan, ledgers = WORKLOADS[name](malformed=0.2, invalid=0.2), []
+    for producer in ("p1", "p2"):
+        chunk = plan.records(producer, 1_000).chunk(300, 1_800_000_000_000)
+        with LedgerWriter(tmp_path / producer, plan, producer) as ledger:
+            ledger.record(chunk)
+            ledger.settle(300)
+        ledgers.append(read_ledger(tmp_path / producer))
+    sent = read_sent(ledgers, "not asked", "nowhere")
+    good = [sum(row["fate"] == "ok" for row in one.records.to_pylist()) for one in ledgers]
+    assert (sent.count, sent.good.num_rows) == (600, sum(good))
+    assert Counter(sent.good["producer"].to_pylist()) == {"p1": good[0], "p2": good[1]}
 
 
 def test_receipts_stand_by_query_and_batch_and_the_later_of_two(tmp_path: Path) -> None:
