@@ -18,8 +18,14 @@ from penstock.errors import PenstockError, SinkError
 from penstock.sinks.kafka import ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec
 
-BATCH = "1 minute"
-"""How long one batch runs. At its end the position is kept, and the next one is planned."""
+BATCH = "2 minutes"
+"""How long one batch runs. At its end the position is kept, and the next one is planned.
+
+A trade. All that left since the last end comes again after a crash or a stop: at 20,000 events a second at
+most 2,400,000. And each end is a pause: over six of them the sink was silent for 0.39 to 0.77 s (elsewhere
+0.08 s, the median), and some 16,000 events more than elsewhere took over 100 ms, 0.7 % of two minutes. That
+was with 2 cores under a load of 16; it has not been measured on a quiet machine.
+"""
 
 _POLL_S = 0.2
 _LOOK_EVERY_S = 5.0
