@@ -51,6 +51,8 @@ class Outcome:
     """What one run measured; latencies are of events made after the warm-up, at their first arrival."""
 
     rate_eps: float
+    achieved_eps: float
+    """Below the rate, the machine was too busy to make the load, and the latencies are of another one."""
     measured: int
     p50_ms: float
     p99_ms: float
@@ -166,8 +168,19 @@ def measure(data: DataDir, *, rate_eps: float, seconds: float, warm_up_s: float,
         services.stop()
     late = reader.latencies_ms(warm_up_s)
     p50, p99, p999, most = np.percentile(late, [50, 99, 99.9, 100]).round(1).tolist()
-    behind = round(sent["behind_ms_max"], 1)
-    return Outcome(rate_eps, len(late), p50, p99, p999, most, sent["sent"], expected, reader.received, behind)
+    return Outcome(
+        rate_eps=rate_eps,
+        achieved_eps=round(sent["achieved_eps"]),
+        measured=len(late),
+        p50_ms=p50,
+        p99_ms=p99,
+        p999_ms=p999,
+        max_ms=most,
+        sent=sent["sent"],
+        expected=expected,
+        received=reader.received,
+        producer_behind_ms_max=round(sent["behind_ms_max"], 1),
+    )
 
 
 def main() -> None:
