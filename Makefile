@@ -1,6 +1,6 @@
 # Penstock: with git and Python 3.11, `make run` and `make test` set up everything they need.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint unit integration faults format lock clean
+.PHONY: help setup run test lint unit integration sample faults bench format lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV_VERSION := 0.13.7
@@ -25,7 +25,7 @@ setup: $(SYNCED) ## Create the Python environment (the first run or test does it
 run: $(SYNCED) ## Run the clickstream on embedded services, watch it, audit it
 	@$(BIN)/penstock demo --seconds $(SECONDS) --rate $(RATE) $(if $(JSON),--json $(JSON))
 
-test: lint unit integration faults ## Check and test everything (under 20 minutes)
+test: lint unit integration sample ## Check and test everything (under 20 minutes)
 
 lint: $(SYNCED) ## Check style, types and layering
 	$(BIN)/ruff check .
@@ -39,8 +39,16 @@ unit: $(SYNCED) ## Test what needs no services
 integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL
 	$(BIN)/pytest tests/integration
 
+sample: $(SYNCED) ## Try a few of the faults
+	$(BIN)/pytest tests/faults -m sample
+
 faults: $(SYNCED) ## Kill parts of a running demo, each at ROUNDS moments, and audit
 	FAULT_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/faults
+
+bench: $(SYNCED) ## Measure what each stage costs, how cost grows and what skew does
+	$(BIN)/python -m penstock.bench.stages
+	$(BIN)/python -m penstock.bench.growth
+	$(BIN)/python -m penstock.bench.skew
 
 format: $(SYNCED) ## Format the code
 	$(BIN)/ruff format .

@@ -1,6 +1,7 @@
 """The demo as a person runs it, with something killed in the middle: nothing is lost, nothing is doubled.
 
-`make faults ROUNDS=20` repeats each fault at other moments; the seed of a round is printed with its name.
+`make test` tries a sample of them, `make faults` all. `make faults ROUNDS=20` repeats each at other moments; the
+seed of a round is printed with its name.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def after_some_batches(seed: int, most: int = 7) -> tuple[int, float]:
 @pytest.mark.parametrize(
     "victim",
     [
-        "penstock.cli run",
+        pytest.param("penstock.cli run", marks=pytest.mark.sample),
         "deploy.SparkSubmit",
         "penstock.cli produce",
         "kafka.Kafka",
@@ -164,8 +165,15 @@ def test_killing_a_part_in_the_middle_loses_and_doubles_nothing(demo: Demo, vict
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
-@pytest.mark.parametrize("victim", ["penstock.cli run", "pginstall18/bin/postgres"])
-@pytest.mark.parametrize("pipeline", ["transactions", "behaviour"])
+@pytest.mark.parametrize(
+    ("pipeline", "victim"),
+    [
+        ("transactions", "penstock.cli run"),
+        pytest.param("transactions", "pginstall18/bin/postgres", marks=pytest.mark.sample),
+        ("behaviour", "penstock.cli run"),
+        ("behaviour", "pginstall18/bin/postgres"),
+    ],
+)
 def test_killing_a_part_in_the_middle_of_upserts_loses_and_doubles_nothing(
     demo: Demo, pipeline: str, victim: str, seed: int
 ) -> None:
@@ -194,6 +202,7 @@ def test_a_demo_killed_as_a_whole_leaves_no_process_and_goes_on_at_the_next_star
     check(demo.end(), demo.log())
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_ctrl_c_stops_everything_in_time_and_the_next_start_goes_on(demo: Demo, seed: int) -> None:
     batches, wait_s = after_some_batches(seed)

@@ -74,11 +74,15 @@ class Rig:
         producer.flush()
         return total
 
-    def measure(self, rows: DataFrame, events: int, *, prepare: Callable[[], None] | None = None) -> Cost:
-        """Run a streaming frame over all there is, into nothing."""
+    def measure(self, rows: DataFrame, events: int) -> Cost:
+        """Run a streaming frame over all there is, into nothing, on a checkpoint of its own."""
         checkpoint = self.data.root / f"bench-{uuid.uuid4().hex[:8]}"
-        if prepare:
-            prepare()
+        cost = self.go_on(rows, events, checkpoint)
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        return cost
+
+    def go_on(self, rows: DataFrame, events: int, checkpoint: Path) -> Cost:
+        """Run a streaming frame over all there is new on a checkpoint, into nothing."""
         before, began = self._cpu_s(), time.perf_counter()
         query = (
             rows.writeStream.format("noop")
@@ -87,9 +91,7 @@ class Rig:
             .start()
         )
         query.awaitTermination()
-        cost = Cost(events, time.perf_counter() - began, self._cpu_s() - before)
-        shutil.rmtree(checkpoint, ignore_errors=True)
-        return cost
+        return Cost(events, time.perf_counter() - began, self._cpu_s() - before)
 
     def _cpu_s(self) -> float:
         times = self.jvm.cpu_times()

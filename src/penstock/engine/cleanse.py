@@ -35,6 +35,15 @@ def _millis(events: DataFrame, name: str) -> Column:
     return F.unix_millis(column) if events.schema[name].dataType.typeName() == "timestamp" else column
 
 
+def judged(events: DataFrame, spec: PipelineSpec) -> DataFrame:
+    """Events with the reason to set each aside, for a filter.
+
+    Spark moves a filter below the columns that it reads, and decodes a record anew for each of them: 11 times
+    for the clickstream. It moves none below a column that it takes for random.
+    """
+    return events.withColumn("_reason", F.when(F.spark_partition_id() >= 0, F.expr(reason(spec))))
+
+
 def reason(spec: PipelineSpec) -> str:
     """The first rule that a record breaks, in words, as one SQL expression."""
     rules = [f"WHEN {ERROR} IS NOT NULL THEN concat('malformed: ', {ERROR})"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.cleanse import TS, clean, reason
+from penstock.engine.cleanse import TS, clean, judged
 from penstock.engine.decode import ERROR, beside_record
 from penstock.engine.enrich import join
 from penstock.errors import SpecError
@@ -35,13 +35,12 @@ def plain_groups(events: DataFrame, spec: PipelineSpec) -> DataFrame:
     grouping = spec.grouping
     if grouping is None or spec.cleanse.dedupe is not None:
         raise SpecError(spec.name, ["engine = plain has no dedupe"])
-    judged = events.withColumn("_reason", F.expr(reason(spec)))
     tick = F.col("_clock_ms").isNotNull()
-    events = judged.where(F.col("_reason").isNull() | tick)
+    good = judged(events, spec).where(F.col("_reason").isNull() | tick)
     at = F.timestamp_millis(F.when(tick, F.col("_clock_ms")).otherwise(F.col(TS)))
     span, start_ms, end_ms = _span(spec)
     grouped = (
-        events.withColumn("_at", at)
+        good.withColumn("_at", at)
         .withWatermark("_at", f"{grouping.out_of_order.ms} milliseconds")
         .where("_clock_ms IS NULL")
         .groupBy(F.col(f"`{grouping.key}`").cast("string").alias("key"), span.alias("_span"))

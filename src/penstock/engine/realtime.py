@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.engine.cleanse import reason
+from penstock.engine.cleanse import judged
 from penstock.engine.query import Query
 from penstock.engine.slots import unread_partitions
 from penstock.errors import PenstockError, SinkError
@@ -72,13 +72,9 @@ def read_realtime(spark: SparkSession, spec: PipelineSpec, bootstrap: str) -> Da
 
 def realtime_rows(events: DataFrame, spec: PipelineSpec, sink: KafkaSink) -> DataFrame:
     """Good events as key and value of a Kafka record. The others are told of by the micro-batches."""
-    # Spark moves a filter below the columns that it reads, and decodes a record anew for each of them: the
-    # clickstream's plan then has the decoder in 11 places. It moves none below a column that it takes for
-    # random.
-    unmoved = F.when(F.spark_partition_id() >= 0, F.expr(reason(spec)))
     event = F.struct(*(F.col(f"`{name}`") for name in spec.event_columns(sink)))
     return (
-        events.withColumn("_reason", unmoved)
+        judged(events, spec)
         .where("_reason IS NULL")
         .select(
             F.col(f"`{sink.key}`").cast("string").alias("key"),
