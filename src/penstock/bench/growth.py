@@ -1,4 +1,4 @@
-"""What a batch costs when ever more sessions are alive, at the same rate and the same number of keys touched."""
+"""What a batch costs when ever more sessions are alive, with the same number of keys touched."""
 
 from __future__ import annotations
 
