@@ -21,6 +21,10 @@ def plain_events(
     spark: SparkSession, records: DataFrame, spec: PipelineSpec, data: DataDir, tier: Tier, postgres: str
 ) -> DataFrame:
     """Decoded, cleansed and enriched events."""
+    if spec.source.epoch == "ms" and any("timestamp" in column.type for column in spec.source.columns):
+        raise SpecError(
+            spec.name, ['source.epoch = "ms": engine = plain takes a number for seconds, where it is a timestamp']
+        )
     schema = f"{spec.source.ddl}, _corrupt string"
     options = {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"}
     text = F.col("value").cast("string")
