@@ -187,7 +187,8 @@ abstract class DecodeType implements Serializable {
       if (JsonCursor.startsNumber(first)) {
         JsonNumber number = new JsonNumber(json);
         long micros = number.truncated(epoch.microDigits);
-        if (!IsoTime.inRange(micros)) throw number.unfit(name + ": as " + epoch + " since 1970 it is in no year from 1 to 9999");
+        if (!IsoTime.inRange(micros))
+          throw number.unfit(name + ": as " + epoch + " since 1970 it is in no year from 1 to 9999");
         return micros;
       }
       int start = json.at;

@@ -95,7 +95,7 @@ final class JsonCursor {
     return passEscapes(start);
   }
 
-  /** Where the string's next quote or backslash is; all before it is checked to be UTF-8 without control characters. */
+  /** Where the next quote or backslash is; all before it is checked: UTF-8, without control characters. */
   private int endOfPlain(int from, int start) throws Malformed {
     int i = from;
     int lastWord = text.length - Long.BYTES;
@@ -130,8 +130,8 @@ final class JsonCursor {
   /** The bytes of the UTF-8 character at this index, which is not ASCII. */
   private int lengthOfCharacter(int i) throws Malformed {
     int lead = text[i] & 0xff;
-    int more = lead >= 0xc2 && lead <= 0xdf ? 1 : lead >= 0xe0 && lead <= 0xef ? 2 : lead >= 0xf0 && lead <= 0xf4 ? 3 : -1;
-    if (more < 0 || i + more >= text.length) throw new Malformed("not UTF-8", i);
+    int more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+    if (lead < 0xc2 || lead > 0xf4 || i + more >= text.length) throw new Malformed("not UTF-8", i);
     int code = lead & (0x3f >> more);
     for (int k = 1; k <= more; k++) {
       int next = text[i + k];

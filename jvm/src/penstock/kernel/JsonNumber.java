@@ -134,7 +134,8 @@ final class JsonNumber {
   Decimal toDecimal(int precision, int wantedScale, String type) throws Malformed {
     if (leading == 0) return Decimal.createUnsafe(0, precision, wantedScale);
     long shift = (long) wantedScale - scale;
-    if (significant > LONG_DIGITS || precision > LONG_DIGITS) return toLongDecimal(precision, wantedScale, shift, type);
+    if (significant > LONG_DIGITS || precision > LONG_DIGITS)
+      return toLongDecimal(precision, wantedScale, shift, type);
     long value;
     if (shift >= 0) {
       if (significant + shift > precision) throw unfit(type);
@@ -166,7 +167,9 @@ final class JsonNumber {
     long zeros = (long) shift - scale + Math.max(0, significant - LONG_DIGITS);
     int kept = Math.min(significant, LONG_DIGITS);
     if (kept + zeros > LONG_DIGITS) return Long.MAX_VALUE;
-    long value = zeros >= 0 ? leading * POWERS[(int) zeros] : zeros >= -LONG_DIGITS ? leading / POWERS[(int) -zeros] : 0;
+    long value = 0;
+    if (zeros >= 0) value = leading * POWERS[(int) zeros];
+    else if (zeros >= -LONG_DIGITS) value = leading / POWERS[(int) -zeros];
     return negative ? -value : value;
   }
 
