@@ -23,7 +23,8 @@ def plain_events(
     """Decoded, cleansed and enriched events."""
     if spec.source.epoch == "ms" and any("timestamp" in column.type for column in spec.source.columns):
         raise SpecError(
-            spec.name, ['source.epoch = "ms": engine = plain takes a number for seconds, where it is a timestamp']
+            spec.name,
+            ['source.epoch = "ms": engine = plain takes a number for seconds, where it is a timestamp'],
         )
     schema = f"{spec.source.ddl}, _corrupt string"
     options = {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"}
