@@ -1,7 +1,7 @@
 """The demo as a person runs it, with something killed in the middle: nothing is lost, nothing is doubled.
 
-`make test` tries a sample of them, `make faults` all, and `make faults ROUNDS=20` each at 20 moments. The seed
-of a round is printed with its name.
+`make test` tries a sample of them, `make faults` all, and `make faults ROUNDS=20` each at 20 moments.
+The seed of a round is printed with its name.
 """
 
 from __future__ import annotations
