@@ -9,12 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.live import Live
-from rich.table import Table
 
 from penstock.cli.common import (
     CRASHED,
@@ -22,7 +21,8 @@ from penstock.cli.common import (
     say,
 )
 from penstock.cli.running import journal_path
-from penstock.cli.view import STORES, Moment, flow, plain_line, render, seen_in, spans_of
+from penstock.cli.verdict import result_sinks, show_verdict
+from penstock.cli.view import Moment, flow, plain_line, render, spans_of
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY
 from penstock.errors import PipelineFailed
@@ -35,7 +35,7 @@ from penstock.paths import DataDir
 from penstock.produce.producer import ProduceStats
 from penstock.produce.shipped import plan_for
 from penstock.sinks.kafka import ensure_source_topic
-from penstock.spec import PipelineSpec, Sink
+from penstock.spec import PipelineSpec
 
 _VIEW_EVERY_S = 1.0
 _READY_WITHIN_S = 120.0
@@ -250,7 +250,7 @@ class Demonstration:
             "duplicated": outcome.duplicated,
             outcome.results_are: {
                 "expected": outcome.expected,
-                **{sink.name: outcome.sinks[sink.name].held for sink in self._result_sinks(outcome)},
+                **{sink.name: outcome.sinks[sink.name].held for sink in result_sinks(self.spec, outcome)},
             },
             "sinks": {name: asdict(sink) for name, sink in outcome.sinks.items()},
             "latency_ms": asdict(latency),
@@ -263,51 +263,5 @@ class Demonstration:
             "restarts": self._restarts,
             "producer_behind_ms_max": round(self._stats.behind_ms_max) if self._stats else 0,
         }
-        self._show(outcome, report)
+        show_verdict(self.spec, outcome, report)
         return report
-
-    def _result_sinks(self, outcome: Audit) -> list[Sink]:
-        """The sinks that were compared and hold what is there to stay."""
-        return [s for s in self.spec.sink if s.name in outcome.sinks and {"final", "events"} & set(s.rows)]
-
-    def _show(self, outcome: Audit, report: dict[str, Any]) -> None:
-        table = Table(title="audit", title_justify="left", box=None, show_header=False, pad_edge=False)
-        table.add_column(style="dim")
-        table.add_column(justify="right")
-        table.add_column(style="dim")
-        for label, number, remark in self._counts(outcome):
-            table.add_row(label, f"{number:,}", remark)
-        where = seen_in(self.spec)
-        for label, figures in (("latency", report["latency_ms"]), ("  once warm", report["latency_warm_ms"])):
-            if figures is not None:
-                ends = f"p99 {figures['p99']:,} ms, max {figures['max']:,} ms"
-                table.add_row(
-                    label, f"p50 {figures['p50']:,} ms", f"{ends}; from creation to visible in {where}"
-                )
-        console.print(table)
-        for problem in outcome.problems:
-            say(problem)
-        colour = "green" if outcome.passed else "red"
-        console.print(f"[bold {colour}]{report['verdict']}[/]")
-
-    def _counts(self, outcome: Audit) -> Iterator[tuple[str, int, str]]:
-        yield "sent", outcome.sent, "records that Kafka acknowledged, in all runs on this data directory"
-        total = outcome.decoded + outcome.rejected
-        yield "decoded", outcome.decoded, f"and {outcome.rejected:,} rejected, which makes {total:,}"
-        if self.spec.grouping is not None:
-            yield (
-                "late",
-                outcome.late,
-                f"decoded, but too old for the {outcome.results_are}: in the dead letters",
-            )
-        yield f"{outcome.results_are} expected", outcome.expected, "computed from the producers' own record"
-        for sink in self._result_sinks(outcome):
-            yield f"  in {STORES[sink.kind]}", outcome.sinks[sink.name].held, _remark(sink)
-        yield "lost", outcome.lost, "records"
-        yield "duplicated", outcome.duplicated, "records"
-
-
-def _remark(sink: Sink) -> str:
-    if "events" in sink.rows:
-        return f"in {sink.target}, by {sink.key}"
-    return f"final, in {sink.target}" + (", read committed" if sink.kind == "kafka" else "")
