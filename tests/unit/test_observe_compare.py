@@ -58,6 +58,12 @@ def test_a_sink_that_holds_every_session_as_expected_passes() -> None:
     assert (found.held, found.lost, found.duplicated, found.wrong, found.examples) == (3, 0, 0, 0, ())
 
 
+def test_a_session_that_an_old_event_began_is_known_by_its_start_all_the_same() -> None:
+    born = U1 | {"session_id": "u1@100#61"}
+    moved = U1 | RETRACTED | {"session_id": "u1@140"}
+    assert outcome(born, U2, U3, moved) == (3, 0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
