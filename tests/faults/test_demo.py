@@ -207,7 +207,6 @@ def test_a_demo_killed_as_a_whole_leaves_no_process_and_goes_on_at_the_next_star
     check(demo.end(), demo.log())
 
 
-@pytest.mark.sample
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_ctrl_c_stops_everything_in_time_and_the_next_start_goes_on(demo: Demo, seed: int) -> None:
     batches, wait_s = after_some_batches(seed)
