@@ -23,6 +23,7 @@ from penstock.sinks.kafka import Encoder, KeyedKafkaSink, TransactionalKafkaSink
 from penstock.sinks.postgres import PostgresSink
 from penstock.sinks.protocol import Batch, Sink
 from penstock.spec import PipelineSpec
+from penstock.spec.sinks import ASIDE
 
 _WITHOUT_BYTES = {"late", "duplicate"}
 """Set aside behind the shuffle, where their bytes are no longer."""
@@ -80,7 +81,7 @@ def _open(spec: PipelineSpec, query: str, sink: spec_.Sink, at: Endpoints, *, ad
 def _encoder(spec: PipelineSpec, sink: spec_.KafkaSink) -> Encoder:
     if "events" in sink.rows:
         return json_rows(str(sink.key))
-    if {"rejected", "late", "duplicate"} & set(sink.rows):
+    if ASIDE & set(sink.rows):
         return dead_letters(spec.source.topic)
     return json_rows(spec.grouping.key if spec.grouping else spec.source.key)
 

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from penstock.engine.events import EVENT_PREFIX
 from penstock.spec import PipelineSpec, Sink
+from penstock.spec.sinks import ASIDE
 
 _SPAN_KINDS = ("live", "final", "corrected", "retracted")
-_ASIDE = ("rejected", "late", "duplicate")
 _SPAN = ("start_ms", "end_ms", "kind", "version")
 _SLOT = 0
 
@@ -49,7 +49,7 @@ def for_sink(rows: pa.Table, sink: Sink, spec: PipelineSpec, query: str, batch: 
         chosen = rows.filter(pc.equal(kinds, "event")).select([EVENT_PREFIX + name for name in names])
         chosen = chosen.rename_columns(names)
         return _stamped(chosen, query, batch, required=[])
-    if set(sink.rows) & set(_ASIDE):
+    if ASIDE & set(sink.rows):
         chosen = rows.filter(pc.is_in(kinds, pa.array(sink.rows)))
         chosen = chosen.select(["kind", "reason", "partition", "offset", "raw"])
         return _stamped(chosen, query, batch, required=["kind"])

@@ -5,18 +5,15 @@ from penstock.spec.pipeline import PipelineSpec, Tier
 from penstock.spec.reference import reference
 from penstock.spec.sections import (
     Cleanse,
-    ClickHouseSink,
     Dedupe,
     Enrich,
     Grouping,
-    KafkaSink,
-    PostgresSink,
     ServiceAddresses,
     Sessions,
-    Sink,
     Source,
     Windows,
 )
+from penstock.spec.sinks import ClickHouseSink, KafkaSink, PostgresSink, Sink
 from penstock.spec.sql import Column, Measure
 from penstock.spec.units import Count, Duration, Rate, Size
 from penstock.spec.writing import to_toml

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, TypeVar
 from penstock.spec.column_types import is_number
 from penstock.spec.names import nearest_or_all, quoted
 from penstock.spec.problems import Path, Problem, key
+from penstock.spec.sinks import ASIDE
 from penstock.spec.sql import TIMES, columns_of
 
 if TYPE_CHECKING:
     from penstock.spec.pipeline import PipelineSpec
-    from penstock.spec.sections import Sink
+    from penstock.spec.sinks import Sink
 
 T = TypeVar("T")
 
 _RENAME = "make one of another name in cleanse.set, and use that"
 
-SINGLE_RECORDS = ("rejected", "late", "duplicate")
 STATEFUL = ("final", "live", "late")
 STAMPS = ("query", "batch", "slot")
 """Columns of every row that leaves."""
@@ -157,7 +157,7 @@ def _sink_rows(spec: PipelineSpec) -> Iterator[Problem]:
 def _rows_together(path: Path, sink: Sink) -> Iterator[Problem]:
     """Sessions, events and records set aside have no column in common, so no sink holds two of them."""
     rows = sink.rows
-    aside = [kind for kind in rows if kind in SINGLE_RECORDS]
+    aside = [kind for kind in rows if kind in ASIDE]
     if aside and len(aside) < len(rows):
         yield Problem(path, f"{' and '.join(aside)} rows are single records: give them a sink of their own")
     elif aside and sink.kind != "kafka":

@@ -19,10 +19,10 @@ from penstock.spec.sections import (
     Section,
     ServiceAddresses,
     Sessions,
-    Sink,
     Source,
     Windows,
 )
+from penstock.spec.sinks import Sink
 from penstock.spec.sql import columns_of
 from penstock.spec.units import Duration
 
