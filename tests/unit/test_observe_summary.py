@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from penstock.engine.receipt import Receipt
 from penstock.observe.journal import Batch, Entry, Lag, Note
 from penstock.observe.latency import Latency, Percentiles
+from penstock.observe.recorder import slowest
 from penstock.observe.summary import WINDOW_MS, Summary
 
 
@@ -33,7 +35,7 @@ def lag(at_ms: int, end: int, done: int = 0) -> Lag:
 
 
 def summary(*entries: Entry) -> Summary:
-    found = Summary()
+    found = Summary("q")
     for entry in entries:
         found.feed(entry)
     return found
@@ -121,3 +123,16 @@ def test_the_latency_of_a_batch_is_not_changed_by_summing_it_up() -> None:
     found = summary(batch(0, latency=one), batch(1, latency=other))
     assert found.recent_latency == found.recent_latency == found.latency.percentiles()
     assert (one.percentiles().max, other.percentiles().max) == (20, 40)
+
+
+def test_records_are_counted_for_one_query_and_latency_for_all() -> None:
+    other = batch(1_000, records=5, decoded=5, latency=Latency.of([(700, 5)]))
+    other = replace(other, receipt=replace(other.receipt, query="q-events"))
+    found = summary(batch(900, records=5, decoded=5, latency=Latency.of([(100, 5)])), other)
+    assert (found.decoded, found.batches, found.latency.percentiles().max) == (5, 1, 700)
+
+
+def test_the_lag_of_a_pipeline_is_that_of_its_slowest_query() -> None:
+    assert slowest([{0: 10, 1: 7}, {0: 4, 1: 9}]) == {0: 4, 1: 7}
+    assert slowest([{0: 10}, {}]) == {0: 10}
+    assert slowest([{}]) == {}

@@ -67,10 +67,13 @@ class Demonstration:
     _restarts: int = 0
     _ready: bool = False
     _notes: list[str] = field(default_factory=list)
-    _summary: Summary = field(default_factory=Summary)
+    _summary: Summary = field(init=False)
     _stats: ProduceStats | None = None
     _warm: Latency = field(default_factory=Latency)
     _warm_from_ms: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._summary = Summary(self.spec.name)
 
     def run(self) -> dict[str, Any] | None:
         """The report, or None when it was told to stop."""

@@ -50,7 +50,7 @@ def run_pipeline(
     check_source(spec, addresses.kafka)
     done = last_offsets(data.checkpoints / spec.name, spec.source.topic)
     ends = TopicEnds(addresses.kafka, spec.source.topic, spec.source.partitions)
-    with Recorder(journal_path(data, spec), ends, done) as recorder:
+    with Recorder(journal_path(data, spec), ends, spec.name, done) as recorder:
 
         def tell(text: str) -> None:
             recorder.note(text)

@@ -155,7 +155,7 @@ def _main() -> None:
     from penstock.observe.journal import JournalReader
 
     journal, seconds, *picture = sys.argv[1:]
-    summary, start_ms = Summary(), None
+    summary, start_ms = Summary("clickstream"), None
     for entry in JournalReader(Path(journal)).new():
         start_ms = start_ms or entry.at_ms
         if entry.at_ms - start_ms <= float(seconds) * 1000:

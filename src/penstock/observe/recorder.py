@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,17 +21,18 @@ _EVERY_S = 1.0
 class Recorder:
     """One run's eyes: receipts come to it, lag it asks for, each second."""
 
-    def __init__(self, journal: Path, ends: TopicEnds, done: dict[int, int]) -> None:
-        self.summary = Summary()
+    def __init__(self, journal: Path, ends: TopicEnds, query: str, done: dict[int, int]) -> None:
+        """`done` is how far the pipeline's first query has come, at the start."""
+        self.summary = Summary(query)
         self._journal = JournalWriter(journal)
         self._ends = ends
-        self._done = done
+        self._done = {query: done}
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch_lag, name="lag", daemon=True)
 
     def receipt(self, receipt: Receipt) -> None:
-        self._done = {partition: end for partition, (_, end) in receipt.offsets.items()}
+        self._done[receipt.query] = {partition: end for partition, (_, end) in receipt.offsets.items()}
         self._record(Batch(_now_ms(), receipt, Latency.of(receipt.latency_ms)))
 
     def note(self, text: str) -> None:
@@ -45,7 +47,7 @@ class Recorder:
         while not self._over.wait(_EVERY_S):
             ends = self._ends.read()
             if ends is not None:
-                self._record(Lag(_now_ms(), ends, dict(self._done)))
+                self._record(Lag(_now_ms(), ends, slowest(list(self._done.values()))))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -57,6 +59,12 @@ class Recorder:
         self._over.set()
         self._thread.join(timeout=5)
         self._journal.close()
+
+
+def slowest(done: Sequence[dict[int, int]]) -> dict[int, int]:
+    """How far all queries have come, by partition; of one that has not begun nothing is known."""
+    begun = [ends for ends in done if ends]
+    return {partition: min(ends.get(partition, 0) for ends in begun) for ends in begun for partition in ends}
 
 
 def _now_ms() -> int:

@@ -14,8 +14,12 @@ WINDOW_MS = 10_000
 
 @dataclass
 class Summary:
-    """Totals since the journal began to be read, and a window of what happened last."""
+    """Totals since the journal began to be read, and a window of what happened last.
 
+    Of a pipeline with several queries, each of which reads the topic, the records are those of `query`.
+    """
+
+    query: str
     decoded: int = 0
     rejected: int = 0
     late: int = 0
@@ -48,6 +52,9 @@ class Summary:
 
     def _feed_batch(self, batch: Batch) -> None:
         receipt = batch.receipt
+        self.latency.add(batch.latency)
+        if receipt.query != self.query:
+            return
         self.decoded += receipt.decoded
         self.rejected += receipt.rejected
         self.late += receipt.late
@@ -58,7 +65,6 @@ class Summary:
         self.batches += 1
         self.last_batch_ms = receipt.total_ms
         self.last_batch_at_ms = batch.at_ms
-        self.latency.add(batch.latency)
         self._recent_batches.append(batch)
 
     @property
