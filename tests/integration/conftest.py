@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.engine.spark import open_spark
 from penstock.local.services import Addresses, Services
 from penstock.paths import DataDir, shipped
 from penstock.spec import PipelineSpec, load
-from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
-from tests.integration.streams import Stream
+from penstock.testing import Topic
+from penstock.testing.stream import EngineRun, open_test_spark
+from tests.integration.streams import BROKER_MS
 
-NewStream = Callable[..., Stream]
+NewStream = Callable[..., EngineRun]
 SHORT = {"sessions.gap": "10 seconds", "sessions.lateness": "20 seconds", "sessions.partitions": "2"}
 
 
@@ -51,25 +51,17 @@ def write_small_reference(data: DataDir) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark for all tests: a JVM takes ten seconds to start."""
-    session = open_spark(
-        clickstream(),
-        DataDir.at(tmp_path_factory.mktemp("spark")),
-        kernel=ensure_kernel(print),
-        jars=ensure_jars("spark", print),
-        java_home=ensure_java(print).home,
-        master="local[2]",
-    )
-    yield session
-    session.stop()
+    with open_test_spark(clickstream(), tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 @pytest.fixture
 def new_stream(spark: SparkSession, tmp_path: Path) -> NewStream:
     """Makes a stream on a data directory of its own."""
 
-    def make(engine: str = "kernel", **overrides: str) -> Stream:
+    def make(engine: str = "kernel", **overrides: str) -> EngineRun:
         data = DataDir.at(tmp_path / engine)
         write_small_reference(data)
-        return Stream(spark, clickstream(engine, **overrides), data)
+        return EngineRun(spark, clickstream(engine, **overrides), data, topic=Topic(BROKER_MS))
 
     return make

@@ -33,7 +33,8 @@ from penstock.observe.topic import read_topic
 from penstock.paths import DataDir
 from penstock.sinks.kafka import ensure_topics
 from penstock.spec import Enrich, PipelineSpec
-from tests.integration.streams import Stream, click
+from penstock.testing.stream import EngineRun
+from tests.integration.streams import click
 
 # ruff: noqa: S608 - tables have names of their own
 pytestmark = pytest.mark.integration
@@ -75,7 +76,7 @@ class Users:
         spec = PipelineSpec(**described)
         self.said: list[str] = []
         self.enrich = enrich
-        self.stream = Stream(spark, spec, data, postgres=postgres, say=self.said.append)
+        self.stream = EngineRun(spark, spec, data, postgres=postgres, say=self.said.append)
 
     def write(self, **columns: Any) -> None:
         path = self.stream.data.root / str(self.enrich.path)

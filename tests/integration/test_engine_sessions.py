@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import NewStream
-from tests.integration.streams import T0, Stream, click, kinds, of_kind
+from tests.integration.streams import T0, click, kinds, of_kind
 
 pytestmark = pytest.mark.integration
 Rows = list[dict[str, Any]]
@@ -22,10 +22,10 @@ def test_a_session_lives_then_is_final_when_the_clock_passes_its_gap(new_stream:
     first, second, third = new_stream().run(
         [[click("u1", 0), click("u1", 4_000)], [click("u2", 14_000 + CLOCK)], []]
     )[:3]
-    assert [(r["kind"], r["span_id"], r["events"]) for r in first] == [("live", f"u1@{T0}", 2)]
+    assert [(r["kind"], r["session_id"], r["events"]) for r in first] == [("live", f"u1@{T0}", 2)]
     assert kinds(second) == ["live"]
     [final] = of_kind(third, "final")
-    assert (final["span_id"], final["end_ms"], final["events"], final["version"]) == (
+    assert (final["session_id"], final["end_ms"], final["events"], final["version"]) == (
         f"u1@{T0}",
         T0 + 4_000,
         2,
@@ -49,14 +49,14 @@ def test_an_event_between_two_sessions_merges_them_and_retracts_the_absorbed_one
     assert kinds(first) == ["live", "live"]
     [live] = of_kind(second, "live")
     [retracted] = of_kind(second, "retracted")
-    assert (live["span_id"], live["events"], live["new_events"]) == (f"u1@{T0}", 3, 1)
-    assert (retracted["span_id"], retracted["reason"]) == (f"u1@{T0 + 15_000}", f"merged into u1@{T0}")
+    assert (live["session_id"], live["events"], live["new_events"]) == (f"u1@{T0}", 3, 1)
+    assert (retracted["session_id"], retracted["reason"]) == (f"u1@{T0 + 15_000}", f"merged into u1@{T0}")
     assert retracted["version"] > of_kind(first, "live")[1]["version"]
 
 
 def test_an_earlier_event_moves_the_start_and_the_old_identity_is_retracted(new_stream: NewStream) -> None:
     _, second = new_stream().run([[click("u1", 5_000)], [click("u1", 4_000)]])[:2]
-    assert {(r["kind"], r["span_id"]) for r in second} == {
+    assert {(r["kind"], r["session_id"]) for r in second} == {
         ("live", f"u1@{T0 + 4_000}"),
         ("retracted", f"u1@{T0 + 5_000}"),
     }
@@ -73,7 +73,7 @@ def test_a_late_event_inside_lateness_corrects_the_session(new_stream: NewStream
     )
     assert of_kind(batches[2], "final")[0]["events"] == 1
     [corrected] = of_kind(batches[3], "corrected")
-    assert (corrected["span_id"], corrected["events"], corrected["is_final"]) == (f"u1@{T0}", 2, True)
+    assert (corrected["session_id"], corrected["events"], corrected["is_final"]) == (f"u1@{T0}", 2, True)
 
 
 def test_an_event_that_reopens_a_final_session_gives_a_corrected_row_when_it_closes_again(
@@ -81,10 +81,10 @@ def test_an_event_that_reopens_a_final_session_gives_a_corrected_row_when_it_clo
 ) -> None:
     clock = [[click("u2", at)] for at in (14_000, 14_001, 40_000, 41_000)]
     batches = new_stream().run([[click("u1", 0)], *clock[:2], [click("u1", 9_000)], *clock[2:]])
-    assert of_kind(batches[2], "final")[0]["span_id"] == f"u1@{T0}"
+    assert of_kind(batches[2], "final")[0]["session_id"] == f"u1@{T0}"
     assert kinds(batches[3]) == ["live"]
     corrected = [row for batch in batches for row in of_kind(batch, "corrected")]
-    assert [(r["span_id"], r["events"], r["end_ms"]) for r in corrected] == [(f"u1@{T0}", 2, T0 + 9_000)]
+    assert [(r["session_id"], r["events"], r["end_ms"]) for r in corrected] == [(f"u1@{T0}", 2, T0 + 9_000)]
 
 
 def test_an_event_beyond_lateness_leaves_by_the_side_door_and_says_how_late_it_is(
@@ -188,7 +188,7 @@ def _finals(batches: list[Rows]) -> dict[str, tuple[Any, ...]]:
         "top_price",
     )
     rows = [row for batch in batches for row in of_kind(batch, "final")]
-    return {row["span_id"]: tuple(_rounded(row[name]) for name in names) for row in rows}
+    return {row["session_id"]: tuple(_rounded(row[name]) for name in names) for row in rows}
 
 
 def _rounded(value: Any) -> Any:
@@ -196,7 +196,7 @@ def _rounded(value: Any) -> Any:
 
 
 def test_all_state_is_gone_when_all_sessions_are(new_stream: NewStream) -> None:
-    stream: Stream = new_stream()
+    stream = new_stream()
     stream.run([[click(f"u{i}", 0) for i in range(50)], [click("clock", 100_000)], [click("clock", 200_000)]])
     state = (
         stream.spark.read.format("statestore")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.enrich import Lookups
 from penstock.engine.pipeline import build, tiers
+from penstock.engine.refresh import Reference, references
 from penstock.engine.rows import in_order, span_id
 from penstock.engine.spark import open_spark
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
-from penstock.testing.events import Record, Row
+from penstock.testing.events import Record, Row, Topic
 from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
 
 _RECORD = pa.schema(
@@ -60,19 +62,30 @@ def open_test_spark(spec: PipelineSpec, directory: Path) -> Iterator[SparkSessio
 class EngineRun:
     """One pipeline on one checkpoint. Each `run` goes on where the one before ended, as after a restart.
 
-    Reference data is read from the data directory, as ever; sinks are not written.
+    A value that is no Record yet is appended to `topic`. Reference data is read from the data directory or
+    from `postgres`, as ever; sinks are not written.
     """
 
     spark: SparkSession
     spec: PipelineSpec
     data: DataDir
+    topic: Topic = field(default_factory=Topic)
+    postgres: str = ""
+    say: Callable[[str], None] = print
+    after: Callable[[int], None] = lambda _: None
+    """Called when a batch is done."""
+    tables: list[Reference] = field(default_factory=list)
+    """The reference data of the last run."""
+    versions: list[dict[str, str]] = field(default_factory=list)
+    """Of the reference data, as each batch used them."""
+    _lookups: Lookups | None = None
     _collected: list[list[Row]] = field(default_factory=list)
 
-    def run(self, batches: Sequence[Sequence[Record]]) -> list[list[Row]]:
+    def run(self, batches: Sequence[Sequence[Record | bytes | None]]) -> list[list[Row]]:
         """The rows of every batch, and of the one that follows when the last of them moved the clock."""
         source = self.data / "source"
         for batch in batches:
-            _write(source, batch)
+            _write(source, [self._record(given) for given in batch])
         records = (
             self.spark.readStream.schema(
                 "value binary, partition int, offset long, timestamp timestamp, clock_ms long"
@@ -81,10 +94,9 @@ class EngineRun:
             .parquet(str(source))
         )
         before = len(self._collected)
-        tier = next(tiers(self.spec))
         checkpoint = Checkpoint(self.data.checkpoints / self.spec.name, self.spec.source.topic)
         try:
-            rows, _ = build(self.spark, records, self.spec, self.data, tier, checkpoint, say=print)
+            rows = self._build(records, checkpoint)
             query = (
                 rows.writeStream.foreachBatch(self._collect)
                 .outputMode("append")
@@ -97,7 +109,28 @@ class EngineRun:
             checkpoint.close()
         return self._collected[before:]
 
-    def _collect(self, frame: DataFrame, _batch: int) -> None:
+    def _record(self, given: Record | bytes | None) -> Record:
+        return given if isinstance(given, Record) else self.topic.record(given)
+
+    def _build(self, records: DataFrame, checkpoint: Checkpoint) -> DataFrame:
+        self.tables = references(self.spec, self.data, self.postgres, self.say)
+        if self.spec.engine == "kernel":
+            self._lookups = Lookups(self.spark, self.tables, checkpoint, self.say)
+        rows, _ = build(
+            self.spark,
+            records,
+            self.spec,
+            self.data,
+            next(tiers(self.spec)),
+            checkpoint,
+            say=self.say,
+            lookups=self._lookups,
+            postgres=self.postgres,
+        )
+        return rows
+
+    def _collect(self, frame: DataFrame, batch: int) -> None:
+        self.versions.append(self._lookups.before(batch) if self._lookups else {})
         rows = in_order(frame.toArrow())
         if self.spec.grouping is not None:
             place = rows.schema.get_field_index("span_id")
@@ -105,6 +138,7 @@ class EngineRun:
                 [span_id(self.spec) if i == place else name for i, name in enumerate(rows.column_names)]
             )
         self._collected.append(rows.to_pylist())
+        self.after(batch)
 
 
 def run_batches(
