@@ -94,9 +94,9 @@ final class Combine implements MapPartitionsFunction<Tuple2<byte[], byte[]>, Tup
       }
       List<Span> spans = held.computeIfAbsent(new Key(keyed._1()), key -> new ArrayList<>(1));
       long timeMs = part.getLong();
-      // What an event bridges is joined behind the shuffle.
+      // The newest first, as events come. What an event bridges is joined behind the shuffle.
       Span home = null;
-      for (int i = 0; i < spans.size() && home == null; i++)
+      for (int i = spans.size() - 1; i >= 0 && home == null; i--)
         if (shape.joins(spans.get(i), timeMs, timeMs)) home = spans.get(i);
       Span span = Part.readEvent(part, timeMs, home, measures);
       if (home == null) {

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
 
 /**
  * An event, as a function of its columns, in the bytes in which it travels to the stateful operator. So do the
@@ -15,7 +16,8 @@ public final class Part implements ScalarFunction<byte[]> {
   public static final String INPUT =
       "ts long, created_ms long, partition int, offset long, id string, reason string, raw binary";
   private static final int TS = 0, CREATED = 1, PARTITION = 2, OFFSET = 3, ID = 4, REASON = 5, RAW = 6;
-  private static final int INPUT_COLUMNS = 7;
+  private static final StructType HEAD = StructType.fromDDL(INPUT);
+  private static final int INPUT_COLUMNS = HEAD.size();
   static final byte EVENT = 0, SPAN = 1, ASIDE = 2, TICK = 3;
 
   private final DataType input;
@@ -25,6 +27,10 @@ public final class Part implements ScalarFunction<byte[]> {
   Part(DataType input, Measure[] measures) {
     this.input = input;
     this.measures = measures;
+    StructType given = (StructType) input;
+    for (int i = 0; i < INPUT_COLUMNS; i++)
+      if (!given.apply(i).name().equals(HEAD.apply(i).name()) || !given.apply(i).dataType().equals(HEAD.apply(i).dataType()))
+        throw new IllegalArgumentException("an event starts with " + INPUT + ", not with " + given.sql());
   }
 
   @Override public DataType[] inputTypes() { return new DataType[] {input}; }

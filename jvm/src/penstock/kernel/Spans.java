@@ -84,10 +84,11 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
       else if (kind == Part.ASIDE) out.add(wire.putByte(Told.Kind.REJECTED.ordinal()).putBytes(key).putRest(part).take());
     }
     if (!parts.isEmpty()) {
+      long clockMs = clock.getCurrentWatermarkInMs();
       byte[] bytes = state.get();
-      Kept kept = bytes == null ? new Kept() : codec.decode(bytes);
-      take(key, parts, kept, clock.getCurrentWatermarkInMs(), out);
-      settle(key, kept, clock.getCurrentWatermarkInMs(), out);
+      Kept kept = bytes == null ? new Kept() : decode(bytes, clockMs);
+      take(key, parts, kept, clockMs, out);
+      settle(key, kept, clockMs, out);
     }
     return CollectionConverters.asScala(out.iterator());
   }
@@ -96,17 +97,23 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
     List<byte[]> out = new ArrayList<>(1);
     byte[] bytes = state.get();
     if (bytes != null) {
-      Kept kept = codec.decode(bytes);
+      long clockMs = clock.getCurrentWatermarkInMs();
+      Kept kept = decode(bytes, clockMs);
       // A timer that fired is gone; an older one, left behind when an earlier was set, changes nothing.
       if (kept.timerMs == timer.getExpiryTimeInMs()) kept.timerMs = 0;
-      settle(key, kept, clock.getCurrentWatermarkInMs(), out);
+      settle(key, kept, clockMs, out);
     }
     return CollectionConverters.asScala(out.iterator());
   }
 
+  private Kept decode(byte[] bytes, long clockMs) {
+    Kept kept = codec.decode(bytes);
+    kept.seen.values().removeIf(timeMs -> timeMs + withinMs <= clockMs);
+    return kept;
+  }
+
   private void take(byte[] key, List<Span> parts, Kept kept, long clockMs, List<byte[]> out) {
     if (parts.size() > 1) parts.sort(BY_TIME);
-    kept.seen.values().removeIf(timeMs -> timeMs + withinMs <= clockMs);
     if (withinMs > 0) setAsideDuplicates(key, parts, kept, out);
     for (Span part : joined(parts)) {
       Places places = part.places;
@@ -168,7 +175,6 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
       if (due && dueMs + latenessMs <= clockMs) kept.spans.remove(i);
       else nextMs = Math.min(nextMs, dueMs + (due ? latenessMs : 0));
     }
-    kept.seen.values().removeIf(timeMs -> timeMs + withinMs <= clockMs);
     if (kept.isEmpty()) {
       if (kept.timerMs != 0) getHandle().deleteTimer(kept.timerMs);
       state.clear();
