@@ -15,8 +15,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,14 +24,13 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from numpy.typing import NDArray
 
-from penstock.errors import PenstockError
+from penstock.bench.running import running_pipeline
 from penstock.local.services import Services
 from penstock.paths import DataDir, shipped
 from penstock.produce.reference import write_reference
 from penstock.sinks.kafka import QUIET, ensure_topics
-from penstock.spec import KafkaSink, PipelineSpec, load, to_toml
+from penstock.spec import KafkaSink, PipelineSpec, load
 
-_STARTED_WITHIN_S = 180.0
 _DRAINED_WITHIN_S = 30.0
 _CREATED = b'"created_ms":'
 _SINK = KafkaSink(
@@ -123,27 +120,6 @@ def described(*, alone: bool) -> PipelineSpec:
     return shipped_spec.model_copy(update={"sink": (*shipped_spec.sink, _SINK)})
 
 
-@contextmanager
-def _pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[None]:
-    """The pipeline as a process, from the moment it takes records in."""
-    file = data.root / "pipeline.toml"
-    file.write_text(to_toml(spec))
-    command = [sys.executable, "-m", "penstock.cli", "run", str(file), "--data", str(data.root)]
-    log = data.logs / "run.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen([*command, "--create-topics", "--with-parent"], stdout=out, stderr=out)
-    try:
-        deadline = time.monotonic() + _STARTED_WITHIN_S
-        while b"\nrunning" not in log.read_bytes():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise PenstockError(f"the pipeline did not start: {log.read_text()[-2000:]}")
-            time.sleep(0.2)
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
 def measure(data: DataDir, *, rate_eps: float, seconds: float, warm_up_s: float, alone: bool) -> Outcome:
     services = Services(data, tie_to_parent=True, only=("kafka", "clickhouse"))
     kafka = services.start().kafka
@@ -151,7 +127,7 @@ def measure(data: DataDir, *, rate_eps: float, seconds: float, warm_up_s: float,
         spec = described(alone=alone)
         write_reference(data.reference)
         ensure_topics(kafka, {_SINK.topic: spec.source.partitions})
-        with _pipeline(data, spec):
+        with running_pipeline(data, spec):
             reader = Reader(kafka, _SINK.topic)
             report = data.root / "produced.json"
             command = [sys.executable, "-m", "penstock.cli", "produce", "clickstream"]

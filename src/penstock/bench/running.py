@@ -1,0 +1,36 @@
+"""A pipeline as users run it: a process of its own on embedded services."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.errors import PenstockError
+from penstock.paths import DataDir
+from penstock.spec import PipelineSpec, to_toml
+
+_STARTED_WITHIN_S = 180.0
+
+
+@contextmanager
+def running_pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[None]:
+    """The pipeline from the moment it takes records in."""
+    file = data.root / "pipeline.toml"
+    file.write_text(to_toml(spec))
+    command = [sys.executable, "-m", "penstock.cli", "run", str(file), "--data", str(data.root)]
+    log = data.logs / "run.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([*command, "--create-topics", "--with-parent"], stdout=out, stderr=out)
+    try:
+        deadline = time.monotonic() + _STARTED_WITHIN_S
+        while b"\nrunning" not in log.read_bytes():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise PenstockError(f"the pipeline did not start: {log.read_text()[-2000:]}")
+            time.sleep(0.2)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
