@@ -32,7 +32,7 @@ from penstock.produce.ledger import next_producer_id
 from penstock.produce.producer import produce, send_clock_event
 from penstock.produce.reference import write_reference
 from penstock.sinks.kafka import ensure_topics
-from penstock.spec import PipelineSpec
+from penstock.spec import PipelineSpec, Windows
 from tests.integration.conftest import clickstream
 
 pytestmark = pytest.mark.integration
@@ -182,6 +182,18 @@ def test_sessions_of_a_silent_topic_close_by_themselves(new_rig: NewRig) -> None
     receipts = rig.run_until_quiet(quiet_s=12.0)
     opened, closed = (sum(getattr(r, name) - r.merged for r in receipts) for name in ("opened", "closed"))
     assert closed >= opened > 100
+    assert rig.state_keys() == 0
+
+
+def test_windows_of_a_silent_topic_close_by_themselves(new_rig: NewRig) -> None:
+    rig = new_rig()
+    times = {"size": "4 seconds", "slide": "2 seconds", "lateness": "1 second", "idle": "2 seconds"}
+    windows = Windows.model_validate({"key": "user_id", "measures": {"events": "count(*)"}, **times})
+    rig.spec = rig.spec.model_copy(update={"sessions": None, "windows": windows})
+    rig.send(seconds=1.0, rate_eps=200)
+    receipts = rig.run_until_quiet(quiet_s=12.0)
+    opened, closed = (sum(getattr(r, name) for r in receipts) for name in ("opened", "closed"))
+    assert closed >= opened > 200
     assert rig.state_keys() == 0
 
 

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from penstock.bench.rig import alone
 from penstock.bench.running import running_pipeline
 from penstock.cli.producing import produce_records
 from penstock.cli.running import journal_path
@@ -114,7 +115,8 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=60, help="seconds before that")
     parser.add_argument("--keep", type=Path, help="a data directory to use and keep")
     given = parser.parse_args()
-    with TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as directory:
+    home = TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True)
+    with alone(), home as directory:
         data = DataDir.at(given.keep or Path(directory))
         outcome = measure(data, Rate.parse(given.rate), given.users, given.seconds, given.warm_up)
     sys.stdout.write(json.dumps(asdict(outcome), indent=1) + "\n")

@@ -24,6 +24,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from numpy.typing import NDArray
 
+from penstock.bench.rig import alone
 from penstock.bench.running import running_pipeline
 from penstock.local.services import Services
 from penstock.paths import DataDir, shipped
@@ -167,7 +168,8 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without sessions")
     parser.add_argument("--keep", type=Path, help="a data directory to use and keep")
     given = parser.parse_args()
-    with TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as directory:
+    home = TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True)
+    with alone(), home as directory:
         data = DataDir.at(given.keep or Path(directory))
         outcome = measure(
             data,

@@ -99,11 +99,18 @@ class Rig:
 
 
 @contextmanager
-def open_rig(spec: PipelineSpec, say: Callable[[str], None]) -> Iterator[Rig]:
-    """A rig of its own, alone: experiments side by side would measure each other."""
+def alone() -> Iterator[None]:
+    """Wait until no other experiment runs: side by side they would measure each other."""
     cache_dir().mkdir(parents=True, exist_ok=True)
-    with (cache_dir() / "bench.lock").open("w") as lock, TemporaryDirectory(prefix="penstock-bench-") as home:
+    with (cache_dir() / "bench.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def open_rig(spec: PipelineSpec, say: Callable[[str], None]) -> Iterator[Rig]:
+    """A rig of its own."""
+    with alone(), TemporaryDirectory(prefix="penstock-bench-") as home:
         data = DataDir.at(Path(home))
         services = Services(data, tie_to_parent=True, say=say, only=("kafka",))
         try:
