@@ -12,14 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.local.services import Addresses, Services
-from penstock.paths import DataDir, shipped
-from penstock.spec import PipelineSpec, load
+from penstock.paths import DataDir
 from penstock.testing import Topic
 from penstock.testing.stream import EngineRun, open_test_spark
+from tests.integration.clicks import NewRig, clickstream, rigs
 from tests.integration.streams import BROKER_MS
 
 NewStream = Callable[..., EngineRun]
-SHORT = {"sessions.gap": "10 seconds", "sessions.lateness": "20 seconds", "sessions.partitions": "2"}
 
 
 @pytest.fixture(scope="session")
@@ -36,11 +35,6 @@ def services() -> Iterator[Addresses]:
             running.stop()
 
 
-def clickstream(engine: str = "kernel", **overrides: str) -> PipelineSpec:
-    """The shipped clickstream with a gap short enough to see sessions end."""
-    return load(shipped("pipelines") / "clickstream.toml", overrides={**SHORT, "engine": engine, **overrides})
-
-
 def write_small_reference(data: DataDir) -> None:
     users = {"user_id": ["u1", "u2"], "segment": ["new", "loyal"], "country": ["FR", "PE"]}
     pq.write_table(pa.table(users), data.reference / "users.parquet")
@@ -53,6 +47,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark for all tests: a JVM takes ten seconds to start."""
     with open_test_spark(clickstream(), tmp_path_factory.mktemp("spark")) as session:
         yield session
+
+
+@pytest.fixture
+def new_rig(services: Addresses, spark: SparkSession, tmp_path: Path) -> NewRig:
+    """Makes a clickstream with topics and tables of its own."""
+    return rigs(services, spark, tmp_path)
 
 
 @pytest.fixture

@@ -32,7 +32,8 @@ from penstock.observe.topic import read_topic
 from penstock.paths import DataDir
 from penstock.sinks.kafka import ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec, to_toml
-from tests.integration.conftest import clickstream, write_small_reference
+from tests.integration.clicks import clickstream
+from tests.integration.conftest import write_small_reference
 from tests.integration.streams import click
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from penstock import __version__
-from penstock.cli import demo, produce, run, services, spec
+from penstock.cli import audit, demo, produce, run, services, spec
 
 app = typer.Typer(
     name="penstock",
@@ -18,6 +18,7 @@ services.add_to(app)
 run.add_to(app)
 produce.add_to(app)
 demo.add_to(app)
+audit.add_to(app)
 spec.add_to(app)
 
 

@@ -16,6 +16,7 @@ from penstock.errors import PenstockError
 from penstock.observe.compare import Comparison, compare
 from penstock.observe.held import Letters, dead_letters, held_rows, newest_tick_ms
 from penstock.observe.journal import Batch, JournalReader
+from penstock.observe.reconcile import continuity
 from penstock.observe.sent import Identity, Sent, among, read_sent
 from penstock.paths import DataDir
 from penstock.produce.ledger import read_ledgers
@@ -114,22 +115,12 @@ def read_receipts(journal: Path) -> list[Receipt]:
 
 
 def _offset_problems(receipts: list[Receipt]) -> list[str]:
-    """Each batch of a query must start where the one before it ended, in every partition."""
-    problems, reached = [], dict[int, int]()
-    for receipt in receipts:
-        what = f"{receipt.query}: batch {receipt.batch}"
-        for partition, (start, end) in receipt.offsets.items():
-            before = reached.get(partition, start)
-            if start != before:
-                word = "skips" if start > before else "repeats"
-                problems.append(
-                    f"{what} {word} offsets {min(start, before)} to {max(start, before) - 1} "
-                    f"of partition {partition}"
-                )
-            reached[partition] = end
-        if receipt.unaccounted:
-            problems.append(f"{what}: {receipt.unaccounted} records read and not accounted for")
-    return problems
+    unaccounted = [
+        f"{receipt.query}: batch {receipt.batch}: {receipt.unaccounted} records read and not accounted for"
+        for receipt in receipts
+        if receipt.unaccounted
+    ]
+    return [*continuity(receipts).problems, *unaccounted]
 
 
 def _clock_ms(spec: PipelineSpec, sent: Sent, kafka: str) -> int:
