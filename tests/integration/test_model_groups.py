@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -46,6 +47,8 @@ EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "1"))
 T0 = 1_800_000_000_000
 S = 1_000
 GAP, LATENESS, OUT_OF_ORDER = 3 * S, 5 * S, 3 * S
+LEAST, MOST = -(2**63), 2**63 - 1
+"""What a long can hold."""
 
 MEASURES = {
     "events": "count(*)",
@@ -141,7 +144,7 @@ def _record(chance: random.Random, topic: Topic, front: int) -> Record:
         "user": f"u{user:02d}",
         "ts": front - chance.randint(-2, 5 + user) * S + chance.choice((0, 0, 0, -1, 1)),
         "price": chance.choice((None, chance.randint(1, 9_999) / 100)),
-        "amount": chance.choice((None, 7, 2**62, -(2**62), 2**63 - 1, -(2**63))),
+        "amount": chance.choice((None, 7, MOST // 2, LEAST // 2, MOST, LEAST)),
         "page": chance.choice((None, "/a", "/b", "/c")),
         "id": chance.choice((None, f"{user}-{chance.randrange(30)}")),
     }
@@ -201,6 +204,36 @@ def test_the_highest_text_goes_by_code_points(spark: SparkSession, tmp_path: Pat
     assert _measured(
         spark, tmp_path, "max(page)", [at(second, page=page) for second, page in enumerate(pages)]
     ) == max(pages)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "shown"),
+    [
+        (((MOST,), (1,), (-1,)), [MOST, None, MOST]),
+        (((LEAST,), (-1,), (1,)), [LEAST, None, LEAST]),
+        (((MOST, 1, -5),), [MOST - 4]),
+        (((-5, MOST, 1),), [MOST - 4]),
+        (((MOST, MOST), (MOST, LEAST), (LEAST, LEAST)), [None, None, -3]),
+        (((1_000_000,) * 3, (-1,)), [3_000_000, 2_999_999]),
+    ],
+)
+def test_a_sum_of_longs_is_null_while_it_does_not_fit_and_its_state_is_exact(
+    spark: SparkSession, tmp_path: Path, amounts: list[list[int]], shown: list[int | None]
+) -> None:
+    """Each batch is a run of its own, which reads the state that the one before wrote."""
+    second = itertools.count()
+    runs = [[[at(next(second) % 2, amount=amount) for amount in batch]] for batch in amounts]
+    spec = PipelineSpec(**GIVEN, sessions={**SESSIONS["sessions"], "measures": {"total": "sum(amount)"}})
+    rows = run_batches(spark, spec, tmp_path, *runs)
+    assert [row["total"] for batch in rows for row in batch if row["kind"] == "live"] == shown
+
+
+def test_sessions_that_merge_add_up_sums_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> None:
+    ends = [at(second, amount=amount) for second, amount in ((0, MOST), (1, MOST), (5, LEAST), (6, LEAST))]
+    spec = PipelineSpec(**GIVEN, sessions={**SESSIONS["sessions"], "measures": {"total": "sum(amount)"}})
+    apart, together, *_ = run_batches(spark, spec, tmp_path, [ends, [at(3, amount=2)]])
+    assert [row["total"] for row in apart] == [None, None]
+    assert [row["total"] for row in together if row["kind"] == "live"] == [0]
 
 
 def _measured(spark: SparkSession, directory: Path, measure: str, batch: list[Record]) -> Any:
