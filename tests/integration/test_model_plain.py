@@ -97,8 +97,9 @@ def _clocks(runs: list[Run]) -> list[int]:
 
 
 def _in_time(runs: list[Run]) -> list[Run]:
-    """The same without the events that do not come before the clock."""
-    clock_ms, kept = 0, []
+    """The same without the events that the clock has reached when they come."""
+    clock_ms = 0
+    kept: list[Run] = []
     for run in runs:
         kept.append([])
         for batch in run:
