@@ -1,7 +1,8 @@
-"""The kernel's sessions and windows against the model, row by row, on random streams."""
+"""The kernel's sessions and windows against the model, row by row, on random streams with crashes."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -15,7 +16,7 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from penstock.paths import PROJECT
+from penstock.paths import PROJECT, DataDir
 from penstock.spec import PipelineSpec
 from penstock.testing import (
     Cleanse,
@@ -35,22 +36,25 @@ from penstock.testing import (
     lowest,
     total,
 )
-from penstock.testing.stream import run_batches
+from penstock.testing.stream import EngineRun, run_batches
 from tests.unit.test_docs import blocks
 
 pytestmark = pytest.mark.integration
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "1"))
-"""For each variant; more of them are tried by setting the variable."""
+"""For each variant; more of them, others each time, are tried by setting the variable."""
 
 T0 = 1_800_000_000_000
 S = 1_000
 GAP, LATENESS, OUT_OF_ORDER = 3 * S, 5 * S, 3 * S
+LEAST, MOST = -(2**63), 2**63 - 1
+"""What a long can hold."""
 
 MEASURES = {
     "events": "count(*)",
     "priced": "count(price)",
     "revenue": "sum(price)",
+    "balance": "sum(amount)",
     "cheapest": "min(price)",
     "dearest": "max(price)",
     "entry": "first(page)",
@@ -61,6 +65,7 @@ MODEL_MEASURES = {
     "events": count(),
     "priced": count("price"),
     "revenue": total("price"),
+    "balance": total("amount"),
     "cheapest": lowest("price"),
     "dearest": highest("price"),
     "entry": first("page"),
@@ -78,7 +83,7 @@ GIVEN: dict[str, Any] = {
     "name": "model",
     "source": {
         "topic": "t",
-        "schema": "user string, ts long, price double, page string, id string",
+        "schema": "user string, ts long, price double, amount long, page string, id string",
         "key": "user",
         "event_time": "ts",
     },
@@ -106,7 +111,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], Sessions | Windows]] = {
         Windows(6 * S, LATENESS, MODEL_MEASURES, slide_ms=2 * S, dedupe=Dedupe("id", 6 * S)),
     ),
 }
-SCHEMA = {"user": str, "ts": int, "price": float, "page": str, "id": str}
+SCHEMA = {"user": str, "ts": int, "price": float, "amount": int, "page": str, "id": str}
 CLEANSE = Cleanse(key="user", event_time="ts", schema=SCHEMA)
 SPEC = PipelineSpec(**GIVEN, **SESSIONS)
 MODEL = Model(CLEANSE, VARIANTS["sessions"][1], OUT_OF_ORDER)
@@ -130,7 +135,7 @@ def _record(chance: random.Random, topic: Topic, front: int) -> Record:
     """A click of one of 50 users. The higher the number, the further behind the front their clicks are.
 
     Times are seconds, or a millisecond beside one: so that distances of exactly a gap, and clocks that stand
-    exactly at the end of something, are frequent.
+    exactly at the end of something, are frequent. So are sums of amounts that a long cannot hold.
     """
     partition, user = chance.randrange(2), chance.randrange(50)
     if chance.random() < 0.01:
@@ -139,27 +144,44 @@ def _record(chance: random.Random, topic: Topic, front: int) -> Record:
         "user": f"u{user:02d}",
         "ts": front - chance.randint(-2, 5 + user) * S + chance.choice((0, 0, 0, -1, 1)),
         "price": chance.choice((None, chance.randint(1, 9_999) / 100)),
+        "amount": chance.choice((None, 7, MOST // 2, LEAST // 2, MOST, LEAST)),
         "page": chance.choice((None, "/a", "/b", "/c")),
         "id": chance.choice((None, f"{user}-{chance.randrange(30)}")),
     }
     return topic.record(values, partition)
 
 
-@settings(
+def run_with_crashes(spark: SparkSession, spec: PipelineSpec, runs: list[Run], seed: int) -> list[list[Row]]:
+    """The rows of every batch. Some batches come twice: the query dies of them, or their commit is lost."""
+    chance, told = random.Random(seed), []
+    with TemporaryDirectory(prefix="penstock-") as directory:
+        engine, lost = EngineRun(spark, spec, DataDir.at(Path(directory))), False
+        for run in [*runs, []]:
+            rows = engine.run(run, replay=[number for number in range(len(run)) if chance.random() < 0.25])
+            told += rows[1:] if lost else rows
+            lost = chance.random() < 0.5
+            if lost:
+                engine.lose_commit()
+    return told
+
+
+random_streams = settings(
     max_examples=EXAMPLES,
-    derandomize=True,
+    derandomize="MODEL_EXAMPLES" not in os.environ,
     deadline=None,
     # A seed has nothing to shrink; what fails is made small by naming the key with the shortest story.
     phases=[Phase.generate],
 )
+
+
+@random_streams
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_row_of_the_kernel_is_the_models(spark: SparkSession, variant: str, seed: int) -> None:
     sections, grouping = VARIANTS[variant]
     runs = random_runs(seed)
     expected = Model(CLEANSE, grouping, OUT_OF_ORDER).run(*runs)
-    with TemporaryDirectory(prefix="penstock-") as directory:
-        actual = run_batches(spark, PipelineSpec(**GIVEN, **sections), Path(directory), *runs)
+    actual = run_with_crashes(spark, PipelineSpec(**GIVEN, **sections), runs, seed)
     found = differences_by_batch(expected, actual)
     if found:
         note(_smallest(runs, expected, actual))
@@ -182,6 +204,36 @@ def test_the_highest_text_goes_by_code_points(spark: SparkSession, tmp_path: Pat
     assert _measured(
         spark, tmp_path, "max(page)", [at(second, page=page) for second, page in enumerate(pages)]
     ) == max(pages)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "shown"),
+    [
+        (((MOST,), (1,), (-1,)), [MOST, None, MOST]),
+        (((LEAST,), (-1,), (1,)), [LEAST, None, LEAST]),
+        (((MOST, 1, -5),), [MOST - 4]),
+        (((-5, MOST, 1),), [MOST - 4]),
+        (((MOST, MOST), (MOST, LEAST), (LEAST, LEAST)), [None, None, -3]),
+        (((1_000_000,) * 3, (-1,)), [3_000_000, 2_999_999]),
+    ],
+)
+def test_a_sum_of_longs_is_null_while_it_does_not_fit_and_its_state_is_exact(
+    spark: SparkSession, tmp_path: Path, amounts: list[list[int]], shown: list[int | None]
+) -> None:
+    """Each batch is a run of its own, which reads the state that the one before wrote."""
+    second = itertools.count()
+    runs = [[[at(next(second) % 2, amount=amount) for amount in batch]] for batch in amounts]
+    spec = PipelineSpec(**GIVEN, sessions={**SESSIONS["sessions"], "measures": {"total": "sum(amount)"}})
+    rows = run_batches(spark, spec, tmp_path, *runs)
+    assert [row["total"] for batch in rows for row in batch if row["kind"] == "live"] == shown
+
+
+def test_sessions_that_merge_add_up_sums_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> None:
+    ends = [at(second, amount=amount) for second, amount in ((0, MOST), (1, MOST), (5, LEAST), (6, LEAST))]
+    spec = PipelineSpec(**GIVEN, sessions={**SESSIONS["sessions"], "measures": {"total": "sum(amount)"}})
+    apart, together, *_ = run_batches(spark, spec, tmp_path, [ends, [at(3, amount=2)]])
+    assert [row["total"] for row in apart] == [None, None]
+    assert [row["total"] for row in together if row["kind"] == "live"] == [0]
 
 
 def _measured(spark: SparkSession, directory: Path, measure: str, batch: list[Record]) -> Any:

@@ -205,6 +205,22 @@ def test_the_sum_of_nothing_is_null_and_the_count_of_nothing_is_zero() -> None:
     assert (row["sum"], row["count"]) == (None, 0)
 
 
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((2**63 - 1, 1), None),
+        ((-(2**63), -1), None),
+        ((2**63 - 1, 1, -1), 2**63 - 1),
+        ((-(2**63), 0), -(2**63)),
+        ((2.0**63, 2**63), 2.0**64),
+    ],
+)
+def test_a_sum_of_whole_numbers_is_null_where_a_long_cannot_hold_it(
+    values: tuple[float, ...], shown: float | None
+) -> None:
+    assert total("x")([at(ts_ms, x=value) for ts_ms, value in enumerate(values)]) == shown
+
+
 def test_the_clock_is_the_newest_time_of_the_batches_before_and_a_last_batch_follows_when_it_moved() -> None:
     a, b = [at(10), at(7)], [at(8)]
     assert clocked([a, b], 3) == [(a, 0), (b, 7)]

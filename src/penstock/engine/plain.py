@@ -40,6 +40,8 @@ def plain_groups(events: DataFrame, spec: PipelineSpec) -> DataFrame:
     grouping = spec.grouping
     if grouping is None or spec.cleanse.dedupe is not None:
         raise SpecError(spec.name, ["engine = plain has no dedupe"])
+    if spec.sessions is not None and spec.sessions.max_length is not None:
+        raise SpecError(spec.name, ["engine = plain has no sessions.max_length"])
     tick = F.col("_clock_ms").isNotNull()
     good = judged(events, spec).where(F.col("_reason").isNull() | tick)
     at = F.timestamp_millis(F.when(tick, F.col("_clock_ms")).otherwise(F.col(TS)))
@@ -101,7 +103,8 @@ def _aggregates(measure: Measure) -> list[Column]:
         case "count":
             column = F.count(value)
         case "sum":
-            column = F.sum(value)
+            # Null where it overflows, and from then on; F.sum would fail on that record at each new start.
+            column = F.try_sum(value)
         case "min":
             column = F.min(value)
         case "max":

@@ -284,7 +284,8 @@ class Grouping(Section):
             min_length=1,
             description="The columns of a row: a name and one aggregate of a Spark SQL expression (count,"
             " sum, min, max, first, last, distinct; first and last by event time). A distinct is exact up to"
-            " 1,024 values; NAME_exact says whether it is.",
+            " 1,024 values; NAME_exact says whether it is. A sum is null while its column cannot hold it:"
+            " beyond 64 bits of whole numbers, 38 digits of decimals.",
             examples=[{"events": "count(*)", "revenue": "sum(price)"}],
         )
     )

@@ -28,12 +28,18 @@ def count(of: Value | None = None) -> Measure:
 
 
 def total(of: Value) -> Measure:
-    """The sum; of doubles it is rounded once, so that it depends on no order. Null of no values."""
+    """The sum; of doubles it is rounded once, so that it depends on no order.
+
+    Null of no values, and where a sum of whole numbers does not fit 64 bits.
+    """
 
     def add(values: list[Any]) -> Any:
         if not values:
             return None
-        return math.fsum(values) if any(isinstance(value, float) for value in values) else sum(values)
+        if any(isinstance(value, float) for value in values):
+            return math.fsum(values)
+        whole = sum(values)
+        return None if isinstance(whole, int) and not -(2**63) <= whole < 2**63 else whole
 
     return _over(of, add)
 

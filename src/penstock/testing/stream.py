@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.checkpoint import Checkpoint
@@ -18,8 +19,11 @@ from penstock.engine.pipeline import build, tiers
 from penstock.engine.refresh import Reference, references
 from penstock.engine.rows import in_order, span_id
 from penstock.engine.spark import open_spark
+from penstock.errors import ReplayDiffers
 from penstock.paths import DataDir
+from penstock.sinks.protocol import digest
 from penstock.spec import PipelineSpec
+from penstock.testing.compare import differences
 from penstock.testing.events import Record, Row, Topic
 from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
 
@@ -58,12 +62,17 @@ def open_test_spark(spec: PipelineSpec, directory: Path) -> Iterator[SparkSessio
         session.stop()
 
 
+class _Died(Exception):
+    """The query ends here, as if its process had."""
+
+
 @dataclass
 class EngineRun:
     """One pipeline on one checkpoint. Each `run` goes on where the one before ended, as after a restart.
 
     A value that is no Record yet is appended to `topic`. Reference data is read from the data directory or
-    from `postgres`, as ever; sinks are not written.
+    from `postgres`, as ever; sinks are not written. A batch that comes again must have the rows that it had,
+    to the bit, as a sink would ask of it; a ReplayDiffers says which differ.
     """
 
     spark: SparkSession
@@ -73,19 +82,50 @@ class EngineRun:
     postgres: str = ""
     say: Callable[[str], None] = print
     after: Callable[[int], None] = lambda _: None
-    """Called when a batch is done."""
+    """Called when a batch has its rows."""
     tables: list[Reference] = field(default_factory=list)
     """The reference data of the last run."""
     versions: list[dict[str, str]] = field(default_factory=list)
-    """Of the reference data, as each batch used them."""
+    """Of the reference data, as each batch used them, each time that it came."""
     _lookups: Lookups | None = None
-    _collected: list[list[Row]] = field(default_factory=list)
+    _fatal: set[int] = field(default_factory=set)
+    """The batches after which the query dies."""
+    _came: list[tuple[int, pa.Table]] = field(default_factory=list)
 
-    def run(self, batches: Sequence[Sequence[Record | bytes | None]]) -> list[list[Row]]:
-        """The rows of every batch, and of the one that follows when the last of them moved the clock."""
+    def run(
+        self, batches: Sequence[Sequence[Record | bytes | None]], replay: Collection[int] = ()
+    ) -> list[list[Row]]:
+        """The rows of every batch, and of the one that follows when the last of them moved the clock.
+
+        After each batch of this run that is in `replay`, counted from 0, the query dies: state and rows are
+        made, but the batch is not committed. The pipeline starts again, with that batch.
+        """
+        if unknown := set(replay) - set(range(len(batches))):
+            raise ValueError(f"replay has {sorted(unknown)}, but the {len(batches)} batches count from 0")
         source = self.data / "source"
         for batch in batches:
             _write(source, [self._record(given) for given in batch])
+        before = len(self._came)
+        self._fatal = {self._last_planned() + 1 + number for number in replay}
+        while not self._ends(source):
+            pass
+        self._compare_replays(before)
+        return [rows.to_pylist() for rows in dict(self._came[before:]).values()]
+
+    def lose_commit(self) -> None:
+        """Undo the commit of the last batch, as a crash may. The next run has it again, before all others."""
+        (self._checkpoint_path / "commits" / str(self._last_planned())).unlink()
+
+    @property
+    def _checkpoint_path(self) -> Path:
+        return self.data.checkpoints / self.spec.name
+
+    def _last_planned(self) -> int:
+        with closing(Checkpoint(self._checkpoint_path, self.spec.source.topic)) as checkpoint:
+            return checkpoint.last_planned()
+
+    def _ends(self, source: Path) -> bool:
+        """Run the query; whether it read all that there is. If not, it died of a batch that was fatal."""
         records = (
             self.spark.readStream.schema(
                 "value binary, partition int, offset long, timestamp timestamp, clock_ms long"
@@ -93,21 +133,33 @@ class EngineRun:
             .option("maxFilesPerTrigger", 1)
             .parquet(str(source))
         )
-        before = len(self._collected)
-        checkpoint = Checkpoint(self.data.checkpoints / self.spec.name, self.spec.source.topic)
-        try:
-            rows = self._build(records, checkpoint)
+        left = len(self._fatal)
+        with closing(Checkpoint(self._checkpoint_path, self.spec.source.topic)) as checkpoint:
             query = (
-                rows.writeStream.foreachBatch(self._collect)
+                self._build(records, checkpoint)
+                .writeStream.foreachBatch(self._collect)
                 .outputMode("append")
                 .option("checkpointLocation", str(checkpoint.path))
                 .trigger(availableNow=True)
                 .start()
             )
-            query.awaitTermination()
-        finally:
-            checkpoint.close()
-        return self._collected[before:]
+            try:
+                query.awaitTermination()
+            except StreamingQueryException:
+                if len(self._fatal) == left:
+                    raise
+                return False
+        return True
+
+    def _compare_replays(self, before: int) -> None:
+        for batch, rows in self._came[before:]:
+            first = next(rows for number, rows in self._came if number == batch)
+            if first is not rows and digest(first) != digest(rows):
+                found = differences(first.to_pylist(), rows.to_pylist(), relative=0)
+                raise ReplayDiffers(
+                    f"batch {batch} came again with other content: {'; '.join(found[:3])}",
+                    hint="The pipeline is not deterministic: look for functions like rand().",
+                )
 
     def _record(self, given: Record | bytes | None) -> Record:
         return given if isinstance(given, Record) else self.topic.record(given)
@@ -137,8 +189,11 @@ class EngineRun:
             rows = rows.rename_columns(
                 [span_id(self.spec) if i == place else name for i, name in enumerate(rows.column_names)]
             )
-        self._collected.append(rows.to_pylist())
+        self._came.append((batch, rows))
         self.after(batch)
+        if batch in self._fatal:
+            self._fatal.remove(batch)
+            raise _Died(f"batch {batch} is not committed, as the test asked")
 
 
 def run_batches(

@@ -22,13 +22,15 @@ import org.apache.spark.unsafe.types.UTF8String;
  * One measure of a span: what an event's value is held as, and how two values become one.
  *
  * <p>Nulls are passed over by every operation. No result depends on the order in which events arrive:
- * {@code first} and {@code last} go by event time, then by partition and offset; sums do not round on the way.
+ * {@code first} and {@code last} go by event time, then by partition and offset; sums neither round nor overflow
+ * on the way. A sum that its column cannot hold is shown as null, and held as it is: events to come may bring it
+ * back. Null for good, as Spark's own sum has it, would depend on which events were added first.
  */
 final class Measure implements Serializable {
   enum Operation { COUNT, SUM, MIN, MAX, FIRST, LAST, DISTINCT }
 
   /** What a value is held as. */
-  private enum Held { LONG, DOUBLE, BOOLEAN, TEXT, DECIMAL, EXACT_SUM, DISTINCT }
+  private enum Held { LONG, LONG_SUM, DOUBLE, BOOLEAN, TEXT, DECIMAL, EXACT_SUM, DISTINCT }
 
   private static final long SEED = 42;
 
@@ -47,6 +49,7 @@ final class Measure implements Serializable {
 
   private static Held held(String name, Operation operation, DataType type) {
     if (operation == Operation.DISTINCT) return Held.DISTINCT;
+    if (operation == Operation.SUM && type instanceof LongType) return Held.LONG_SUM;
     if (operation == Operation.COUNT || type instanceof LongType || type instanceof TimestampType || type instanceof DateType)
       return Held.LONG;
     if (type instanceof DoubleType) return operation == Operation.SUM ? Held.EXACT_SUM : Held.DOUBLE;
@@ -82,6 +85,7 @@ final class Measure implements Serializable {
       case LONG:
         wire.putLong(operation == Operation.COUNT ? 1 : type instanceof DateType ? event.getInt(column) : event.getLong(column));
         return;
+      case LONG_SUM: wire.putLong(event.getLong(column)); return;
       case DOUBLE: wire.putFixed(Double.doubleToRawLongBits(event.getDouble(column) + 0.0)); return;  // no -0.0
       case BOOLEAN: wire.putByte(event.getBoolean(column) ? 1 : 0); return;
       case TEXT: wire.putText(event.getUTF8String(column)); return;
@@ -121,7 +125,7 @@ final class Measure implements Serializable {
     switch (operation) {
       case COUNT: return (Long) a + (Long) b;
       case SUM:
-        if (a instanceof Long) return (Long) a + (Long) b;
+        if (held == Held.LONG_SUM) return add((Number) a, (Number) b);
         if (a instanceof BigDecimal) return ((BigDecimal) a).add((BigDecimal) b);
         ((ExactSum) a).add((ExactSum) b);
         return a;
@@ -132,6 +136,23 @@ final class Measure implements Serializable {
       case MAX: return compare(a, b) >= 0 ? a : b;
       default: throw new IllegalStateException(operation + " goes by position");
     }
+  }
+
+  /** A Long wherever the sum fits one, else a BigInteger. */
+  private static Number add(Number a, Number b) {
+    if (a instanceof Long && b instanceof Long) {
+      long x = (Long) a;
+      long y = (Long) b;
+      long sum = x + y;
+      if (((x ^ sum) & (y ^ sum)) >= 0) return sum;  // without its sign differing from that of both
+    }
+    BigInteger sum = integer(a).add(integer(b));
+    if (sum.bitLength() < Long.SIZE) return sum.longValue();
+    return sum;
+  }
+
+  private static BigInteger integer(Number value) {
+    return value instanceof Long ? BigInteger.valueOf((Long) value) : (BigInteger) value;
   }
 
   /** Whether an ordered measure takes the candidate, given how its position compares with the holder's. */
@@ -147,6 +168,7 @@ final class Measure implements Serializable {
   void write(Wire wire, Object value) {
     switch (held) {
       case LONG: wire.putLong((Long) value); return;
+      case LONG_SUM: wire.putInteger((Number) value); return;
       case DOUBLE: wire.putFixed(Double.doubleToRawLongBits((Double) value)); return;
       case BOOLEAN: wire.putByte((Boolean) value ? 1 : 0); return;
       case TEXT: wire.putText((UTF8String) value); return;
@@ -159,6 +181,7 @@ final class Measure implements Serializable {
   Object read(Wire wire) {
     switch (held) {
       case LONG: return wire.getLong();
+      case LONG_SUM: return wire.getInteger();
       case DOUBLE: return Double.longBitsToDouble(wire.getFixed());
       case BOOLEAN: return wire.getByte() == 1;
       case TEXT: return UTF8String.fromBytes(wire.getBytes());
@@ -193,13 +216,14 @@ final class Measure implements Serializable {
     }
     if (operation == Operation.COUNT) row[column] = value == null ? 0L : value;
     else if (value instanceof ExactSum) row[column] = ((ExactSum) value).value();
+    else if (value instanceof BigInteger) row[column] = null;
     else if (value instanceof BigDecimal) row[column] = decimal((BigDecimal) value);
     else if (value != null && type instanceof DateType) row[column] = ((Long) value).intValue();
     else row[column] = value;
     return column + 1;
   }
 
-  /** Null where it has more digits than any decimal of Spark's, as Spark's own sum has it. */
+  /** Null where it has more digits than any decimal of Spark's. */
   private Decimal decimal(BigDecimal value) {
     DecimalType shown = (DecimalType) columns().apply(0).dataType();
     return value.precision() > shown.precision() ? null : Decimal.apply(value, shown.precision(), shown.scale());

@@ -2,6 +2,7 @@ package penstock.kernel;
 
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.math.BigInteger;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 import org.apache.spark.unsafe.Platform;
@@ -64,6 +65,15 @@ final class Wire {
     return this;
   }
 
+  /** A Long or a BigInteger, as {@link #putLong}, in more bytes where a long has too few. */
+  Wire putInteger(Number value) {
+    if (value instanceof Long) return putLong((Long) value);
+    BigInteger whole = (BigInteger) value;
+    BigInteger rest = whole.signum() < 0 ? whole.not().shiftLeft(1).setBit(0) : whole.shiftLeft(1);
+    for (; rest.bitLength() > 7; rest = rest.shiftRight(7)) putByte(rest.intValue() & 0x7f | 0x80);
+    return putByte(rest.intValue());
+  }
+
   Wire putFixed(long value) {
     int start = room(8);
     FIXED.set(bytes, start, value);
@@ -111,6 +121,17 @@ final class Wire {
       shift += 7;
     } while (b < 0);
     return rest >>> 1 ^ -(rest & 1);
+  }
+
+  /** A Long wherever it fits one, else a BigInteger. */
+  Number getInteger() {
+    int start = at;
+    long value = getLong();
+    // Nine bytes hold 63 bits; of the tenth a long has one.
+    if (at - start < 10 || at - start == 10 && bytes[at - 1] == 1) return value;
+    BigInteger rest = BigInteger.ZERO;
+    for (int i = at - 1; i >= start; i--) rest = rest.shiftLeft(7).or(BigInteger.valueOf(bytes[i] & 0x7f));
+    return rest.testBit(0) ? rest.shiftRight(1).not() : rest.shiftRight(1);
   }
 
   long getFixed() {
