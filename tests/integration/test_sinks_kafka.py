@@ -20,7 +20,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 from penstock.errors import Fenced, PositionLost, SinkError
 from penstock.local.services import Addresses

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from itertools import count, takewhile
 from random import Random
 
@@ -153,13 +154,35 @@ def test_a_reader_that_looks_all_the_while_sees_whole_batches_in_their_order(pla
     ):
         watched.write(watched.batch(0))
         writing = pool.submit(write_on, watched)
-        while len({len(batches) for batches in seen}) < 4 and not writing.done():
-            seen.append([row["batch"] for row in watched.rows()])
-        enough.set()
+        try:
+            while len({len(batches) for batches in seen}) < 4 and not writing.done():
+                seen.append([row["batch"] for row in watched.rows()])
+        finally:
+            enough.set()
         writing.result()
     for batches in seen:
         assert Counter(batches) == dict.fromkeys(range(len(batches) // 20), 20)
     assert [len(batches) for batches in seen] == sorted(len(batches) for batches in seen)
+
+
+def write_until_killed(place: Place, due: int, random: Random) -> int:
+    """The last batch that a writer in a process of its own acknowledged before it was killed."""
+    with start_writer(place, due) as writer:
+        assert writer.stdout is not None
+        told = [writer.stdout.readline().split() for _ in range(random.randrange(1, 6))]
+        time.sleep(random.random() * 0.03)
+        writer.kill()
+        told += [line.split() for line in writer.stdout.read().splitlines()]
+    assert all(replayed == "False" for _, replayed in told[1:])
+    return int(told[-1][0])
+
+
+def has_batches(place: Place, newest: int) -> bool:
+    return place.holds(*(place.batch(number) for number in range(newest + 1)))
+
+
+def whole_batches(place: Place, acknowledged: int) -> bool:
+    return has_batches(place, acknowledged) or has_batches(place, acknowledged + 1)
 
 
 def test_writers_killed_at_any_moment_leave_whole_batches_and_lose_none(place: Place) -> None:
@@ -167,20 +190,9 @@ def test_writers_killed_at_any_moment_leave_whole_batches_and_lose_none(place: P
     random = Random(4)
     due = 0
     for _ in range(3):
-        with start_writer(place, due) as writer:
-            assert writer.stdout is not None
-            told = [writer.stdout.readline().split() for _ in range(random.randrange(1, 6))]
-            time.sleep(random.random() * 0.03)
-            writer.kill()
-            told += [line.split() for line in writer.stdout.read().splitlines()]
-        assert all(replayed == "False" for _, replayed in told[1:])
-        acknowledged = int(told[-1][0])
+        acknowledged = write_until_killed(place, due, random)
         # The server may still be at what the writer had asked for.
-        eventually(lambda held=acknowledged: has_batches(place, held) or has_batches(place, held + 1))
+        eventually(partial(whole_batches, place, acknowledged))
         due = acknowledged + 1  # as Spark does: the batch that was not acknowledged comes again
     place.write(place.batch(due))
     assert has_batches(place, due)
-
-
-def has_batches(place: Place, newest: int) -> bool:
-    return place.holds(*(place.batch(number) for number in range(newest + 1)))

@@ -236,7 +236,7 @@ def _cause(reason: KafkaError, producer: Producer, deliveries: _Deliveries) -> K
         try:
             producer.abort_transaction(_CALL_TIMEOUT_S)
         except KafkaException as fatal:
-            return fatal.args[0]
+            reason = fatal.args[0]
     return reason
 
 

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 from penstock.errors import SinkError
 from penstock.sinks.encode import json_rows

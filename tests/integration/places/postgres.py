@@ -37,17 +37,22 @@ class PostgresPlace(Place):
             adopt=adopt,
         )
 
+    def writer(self, name: str = SINK, *, adopt: bool = False) -> PostgresSink:
+        sink = super().writer(name, adopt=adopt)
+        assert isinstance(sink, PostgresSink)
+        return sink
+
     @property
     def table(self) -> sql.Identifier:
         return sql.Identifier(*self.target.split("."))
 
     def run(self, statement: str, *names: sql.Composable) -> None:
         """Run a statement of the test's own, with names in the place of {}."""
-        self.reader.execute(sql.SQL(statement).format(*names))  # type: ignore[arg-type]
+        self.reader.execute(sql.SQL(statement).format(*names))
 
     def select(self, what: str, relation: str = "") -> list[tuple[Any, ...]]:
         name = sql.Identifier(*(relation or self.target).split("."))
-        statement = sql.SQL("SELECT {} FROM {}").format(sql.SQL(what), name)  # type: ignore[arg-type]
+        statement = sql.SQL("SELECT {} FROM {}").format(sql.SQL(what), name)
         return self.reader.execute(statement).fetchall()
 
     def rows(self, names: Sequence[str] = ROW.names) -> list[dict[str, Any]]:
