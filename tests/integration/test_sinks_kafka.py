@@ -244,3 +244,10 @@ def test_a_topic_that_does_not_exist_is_a_sink_error(place: KafkaPlace, exactly_
     place.target, place.exactly_once = f"missing-{uuid.uuid4()}", exactly_once
     with pytest.raises(SinkError, match=r"sink sessions: .*[Uu]nknown topic"):
         place.write(place.batch(0))
+
+
+def test_without_the_topic_of_positions_nothing_is_written(place: KafkaPlace) -> None:
+    missing = patch("penstock.sinks.kafka.CONTROL_TOPIC", f"missing-{uuid.uuid4()}")
+    with missing, pytest.raises(SinkError, match=r"[Uu]nknown topic"):
+        place.write(place.batch(0))
+    assert place.rows() == []
