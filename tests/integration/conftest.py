@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,6 +19,7 @@ from penstock.testing import Topic
 from penstock.testing.stream import EngineRun, open_test_spark
 from tests.integration.clicks import NewRig, clickstream, rigs
 from tests.integration.streams import BROKER_MS
+from tests.integration.users import NewUsers, Users, sql
 
 NewStream = Callable[..., EngineRun]
 
@@ -65,3 +68,17 @@ def new_stream(spark: SparkSession, tmp_path: Path) -> NewStream:
         return EngineRun(spark, clickstream(engine, **overrides), data, topic=Topic(BROKER_MS))
 
     return make
+
+
+@pytest.fixture
+def new_users(spark: SparkSession, tmp_path: Path) -> NewUsers:
+    """Makes a stream with a lookup on a data directory of its own."""
+    return partial(Users.looked_up, spark, tmp_path)
+
+
+@pytest.fixture
+def users_table(services: Addresses) -> Iterator[str]:
+    """A name for a table of the test's own in PostgreSQL."""
+    name = f"users_{uuid.uuid4().hex[:8]}"
+    yield name
+    sql(services, f"DROP TABLE IF EXISTS {name}")

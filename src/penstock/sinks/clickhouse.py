@@ -67,6 +67,7 @@ class ClickHouseSink:
         self._exactly_once = keep == "all"
         self._adopt = adopt
         self._opened = False
+        self._held: Position | None = None
         try:
             self._client: Client = connect(address)
         except ClickHouseError as error:
@@ -88,17 +89,17 @@ class ClickHouseSink:
             raise SinkError(f"sink {self.name}: {error}") from error
 
     def _write_once(self, batch: Batch) -> Written:
-        if self._opened:
-            # The position is the batch before, by this writer's own hand: no need to look.
-            if batch.count:
-                self._insert(batch, self._token(batch))
-            replayed = False
-        else:
-            replayed = not must_write(self.name, batch, self._position(), adopt=self._adopt)
+        # What this writer wrote it remembers; there is no need to look.
+        position = self._held or self._position()
+        replayed = not must_write(self.name, batch, position, adopt=self._adopt)
+        if self._held is None:
             replayed = self._settle(batch, has_position=replayed) and replayed
+        elif not replayed and batch.count:
+            self._insert(batch, self._token(batch))
         if not replayed:
             self._mark(batch)
-        self._opened = True
+        self._opened, self._adopt = True, False
+        self._held = Position(batch.number, batch.count, batch.digest)
         return Written(batch.count, batch.digest, replayed)
 
     def _settle(self, batch: Batch, *, has_position: bool) -> bool:
@@ -143,7 +144,8 @@ class ClickHouseSink:
 
     def _mark(self, batch: Batch) -> None:
         row = [self._query, self.name, _SLOT, batch.number, batch.count, batch.digest, datetime.now(UTC)]
-        settings = {"insert_deduplication_token": self._token(batch), "async_insert": 0}
+        # Without a token, as the server can remember that of a position it lost. Twice it does no harm.
+        settings = {"async_insert": 0}
         # With the types given the client need not ask for them: one round trip instead of two.
         self._client.insert(
             POSITIONS_TABLE,

@@ -137,22 +137,19 @@ class TransactionalKafkaSink:
 
     def _transact(self, producer: Producer, batch: Batch) -> None:
         deliveries = _Deliveries()
-        producer.begin_transaction()
-        for message in self._encode(batch.rows):
-            _send(producer, self._topic, message, deliveries)
         mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
         # The offset is the next batch: a committed offset is where reading goes on.
         offsets = [TopicPartition(CONTROL_TOPIC, _SLOT, batch.number + 1, metadata=mark)]
-        producer.send_offsets_to_transaction(
-            offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
-        )
+        producer.begin_transaction()
         try:
+            for message in self._encode(batch.rows):
+                _send(producer, self._topic, message, deliveries)
+            producer.send_offsets_to_transaction(
+                offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
+            )
             producer.commit_transaction(_CALL_TIMEOUT_S)
         except KafkaException as error:
-            # "Inconsistent" says no more than that some records were not delivered.
-            if error.args[0].code() == KafkaError._INCONSISTENT and deliveries.failure is not None:
-                raise KafkaException(deliveries.failure) from error
-            raise
+            raise KafkaException(_cause(error.args[0], producer, deliveries)) from error
 
     def _position(self) -> Position | None:
         held = self._committed()
@@ -227,6 +224,20 @@ def _send(producer: Producer, topic: str, message: Message, deliveries: _Deliver
             return
         except BufferError:
             producer.poll(0.1)
+
+
+def _cause(reason: KafkaError, producer: Producer, deliveries: _Deliveries) -> KafkaError:
+    """What is behind the errors of a transaction that do not say it."""
+    # Some records were not delivered.
+    if reason.code() == KafkaError._INCONSISTENT and deliveries.failure is not None:
+        return deliveries.failure
+    # What produce() answers when the producer was fenced; only calls of the transaction say so.
+    if reason.code() == KafkaError._FATAL:
+        try:
+            producer.abort_transaction(_CALL_TIMEOUT_S)
+        except KafkaException as fatal:
+            reason = fatal.args[0]
+    return reason
 
 
 def _sink_error(name: str, error: KafkaException) -> SinkError:

@@ -123,7 +123,7 @@ class PostgresSink:
                         self._mark(batch)
         except psycopg.Error as error:
             raise SinkError(f"sink {self.name}: {error}") from error
-        self._opened = True
+        self._opened, self._adopt = True, False
         return Written(batch.count, batch.digest, replayed)
 
     def _create(self, batch: Batch) -> None:
