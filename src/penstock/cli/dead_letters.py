@@ -102,7 +102,7 @@ def show(
 def replay(
     spec: SpecArgument,
     places: Annotated[
-        list[str] | None, typer.Argument(metavar="[PARTITION:OFFSET]...", help="These; by default all.")
+        list[str] | None, typer.Argument(metavar="PARTITION:OFFSET", help="These; by default all.")
     ] = None,
     data: DataOption = None,
     settings: SetOption = None,

@@ -13,7 +13,7 @@ _MOST_GROUPS = 200
 OTHER = "(other reasons)"
 
 # Numbers and quoted keys differ from record to record; "col1" is a name and no number.
-_VARYING = re.compile(r"\['[^']*'\]|(?<![\w.])[-+]?\d[\d.]*(?:[eE][-+]?\d+)?(?:\.\.\.)?(?!\w)")
+_VARYING = re.compile(r"\['[^']*'\]|(?<![\w.-])[-+]?\d[\d.]*(?:[eE][-+]?\d+)?(?:\.\.\.)?(?!\w)")
 
 
 @dataclass(frozen=True)
