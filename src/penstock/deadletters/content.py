@@ -67,14 +67,17 @@ def caret(value: bytes | None, at: int) -> tuple[str, str]:
     """The bytes around one of them, and a line with a caret under it."""
     value = value or b""
     at = min(at, len(value))
-    start, end = max(at - _CARET_AROUND, 0), at + _CARET_AROUND
-    # Not in the middle of a character.
-    while start > 0 and start < len(value) and value[start] & 0xC0 == 0x80:
-        start -= 1
+    start = _boundary(value, at - _CARET_AROUND, step=-1)
+    end = _boundary(value, at + _CARET_AROUND, step=1)
     before = visible(value[start:at].decode(errors="replace"))
-    after = visible(value[at:end].decode(errors="ignore"))
-    # What cannot be decoded is the very byte that is wrong more often than not.
-    if at < len(value) and not after:
-        after = "\N{REPLACEMENT CHARACTER}"
+    after = visible(value[at:end].decode(errors="replace"))
     head, tail = "…" if start > 0 else "", "…" if end < len(value) else ""
     return head + before + after + tail, " " * cell_len(head + before) + "^"
+
+
+def _boundary(value: bytes, at: int, step: int) -> int:
+    """The nearest place in this direction that is not inside a character, which has four bytes at most."""
+    for _ in range(3):
+        if 0 < at < len(value) and value[at] & 0xC0 == 0x80:
+            at += step
+    return min(max(at, 0), len(value))

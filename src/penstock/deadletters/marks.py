@@ -22,6 +22,14 @@ def mark_of(letter: Letter, now_ms: int) -> Message:
     )
 
 
+def count_marks(bootstrap: str, topic: str) -> int:
+    """How many records were replayed from a topic of dead letters."""
+    with Reader(bootstrap) as reader:
+        marks = Marks(reader, topic)
+        marks.catch_up()
+        return len(marks)
+
+
 class Marks:
     """All marks of a topic of dead letters, as far as they have been read: about 200 bytes each."""
 
@@ -42,6 +50,9 @@ class Marks:
             mark = json.loads(message.value() or b"{}")
             self._replayed_ms[(message.key() or b"").decode()] = mark.get("replayed_ms", 0)
         self._next = end
+
+    def __len__(self) -> int:
+        return len(self._replayed_ms)
 
     def __contains__(self, letter: Letter) -> bool:
         return letter.mark in self._replayed_ms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,10 @@ from penstock.sinks.protocol import Batch, Position, Written, must_write
 
 CONTROL_TOPIC = "penstock-positions"
 """Positions are offsets of this topic, partition = slot; it holds no records."""
+
+# Being fenced is printed by the client itself, at any log_level; it comes as an exception, too.
+_log = logging.getLogger("penstock.sinks.kafka")
+_log.addHandler(logging.NullHandler())
 
 _SLOT = 0
 _TRANSACTION_TIMEOUT_MS = 120_000
@@ -205,7 +210,8 @@ def transactional_producer(bootstrap: str, transactional_id: str, topic: str, *,
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
-        }
+        },
+        logger=_log,
     )
     # librdkafka asks for the coordinator over its bootstrap connection, which it drops when the first
     # metadata come; a third of all starts then waits for a timer of 500 ms. After a second answer the
@@ -235,6 +241,7 @@ def is_fenced(error: KafkaException) -> bool:
 
 
 def send(producer: Producer, topic: str, message: Message, deliveries: Deliveries) -> None:
+    """Hand a record to the producer; wait while its queue is full."""
     while True:
         try:
             producer.produce(
@@ -248,6 +255,11 @@ def send(producer: Producer, topic: str, message: Message, deliveries: Deliverie
             return
         except BufferError:
             producer.poll(0.1)
+        except KafkaException as error:
+            # produce() says that something fatal has happened before; only poll() raises what it was.
+            if error.args[0].code() == KafkaError._FATAL:
+                producer.poll(_CALL_TIMEOUT_S)
+            raise
 
 
 def _sink_error(name: str, error: KafkaException) -> SinkError:
