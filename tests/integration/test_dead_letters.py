@@ -20,7 +20,7 @@ from typing import Any
 import click
 import pyarrow as pa
 import pytest
-from confluent_kafka import Message, Producer, TopicPartition
+from confluent_kafka import KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from typer.testing import CliRunner, Result
 
@@ -36,7 +36,16 @@ from penstock.errors import Fenced
 from penstock.local.services import Addresses
 from penstock.observe.topic import read_topic
 from penstock.sinks.encode import dead_letters
-from penstock.sinks.kafka import CONTROL_TOPIC, TransactionalKafkaSink, ensure_topics
+from penstock.sinks.kafka import (
+    CONTROL_TOPIC,
+    Deliveries,
+    TransactionalKafkaSink,
+    ensure_topics,
+    is_fenced,
+    send,
+    transactional_producer,
+)
+from penstock.sinks.kafka import Message as Record
 from penstock.sinks.protocol import Batch
 from penstock.spec import PipelineSpec
 from tests.integration.conftest import clickstream
@@ -446,6 +455,22 @@ def test_a_replay_that_is_overtaken_in_its_transaction_says_so_and_leaves_nothin
         replay_all(place.kafka, place.spec)
     assert (others[0].replayed, others[0].already_replayed) == (40, 20)
     assert_all_replayed_once(place)
+
+
+def test_a_producer_that_learned_of_its_fence_in_the_background_says_so(place: Place) -> None:
+    old = transactional_producer(place.kafka, place.dead, place.source, timeout_ms=15_000)
+    old.begin_transaction()
+    transactional_producer(place.kafka, place.dead, place.source, timeout_ms=15_000)
+
+    def send_on() -> None:
+        # The first one makes it ask the broker; a later one meets what the client has made of the answer.
+        for _ in range(500):
+            send(old, place.source, Record(b"k", b"v"), Deliveries())
+            time.sleep(0.02)
+
+    with pytest.raises(KafkaException) as caught:
+        send_on()
+    assert is_fenced(caught.value)
 
 
 def test_a_replay_that_is_overtaken_between_pages_finds_the_others_marks(
