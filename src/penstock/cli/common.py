@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -102,13 +102,16 @@ def spec_path(name: str) -> Path:
     raise SpecError(name, [f"no such file, and no shipped pipeline of that name (shipped: {known})"])
 
 
-def resolve_addresses(spec: PipelineSpec, data: DataDir) -> Addresses:
-    """The outside addresses that the spec names, the embedded services' for the rest."""
+def resolve_addresses(spec: PipelineSpec, data: DataDir, *, only: Collection[str] = ()) -> Addresses:
+    """The outside addresses that the spec names, the embedded services' for the rest.
+
+    All services of the spec must be there, or only those that are named.
+    """
     from penstock.local.services import Addresses, Services
 
     asked = {name: getattr(spec.services, name) for name in ("kafka", "clickhouse", "postgres")}
-    needed = {"kafka", *(sink.kind for sink in spec.sink)}
-    if any(table.query for table in spec.enrich):
+    needed = set(only) or {"kafka", *(sink.kind for sink in spec.sink)}
+    if not only and any(table.query for table in spec.enrich):
         needed.add("postgres")
     embedded = [name for name, address in asked.items() if address == "embedded" and name in needed]
     services = Services(data, only=embedded or ("kafka",))

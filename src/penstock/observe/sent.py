@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.deadletters.originals import REPLAYED_HEADER
 from penstock.observe.topic import read_topic
 from penstock.produce.ledger import Ledger
 
@@ -62,6 +63,8 @@ def _identities_in_topic(kafka: str, topic: str, producers: set[str]) -> tuple[C
     found: Counter[Identity] = Counter()
     total = 0
     for message in read_topic(kafka, topic):
+        if REPLAYED_HEADER in dict(message.headers() or []):
+            continue
         total += 1
         name = identity(message.value())
         if name is not None and name[0] in producers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,10 @@ from penstock.sinks.protocol import Batch, Position, Written, must_write
 
 CONTROL_TOPIC = "penstock-positions"
 """Positions are offsets of this topic, partition = slot; it holds no records."""
+
+# Being fenced is printed by the client itself, at any log_level; it comes as an exception, too.
+_log = logging.getLogger("penstock.sinks.kafka")
+_log.addHandler(logging.NullHandler())
 
 _SLOT = 0
 _TRANSACTION_TIMEOUT_MS = 120_000
@@ -57,13 +62,15 @@ class Message:
 
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int = -1
+    """Where it must go; -1 is where its key belongs."""
 
 
 Encoder = Callable[[pa.Table], Iterable[Message]]
 
 
-class _Deliveries:
+class Deliveries:
     """Hears of every record's delivery, and keeps the first reason why one failed."""
 
     def __init__(self) -> None:
@@ -105,22 +112,9 @@ class TransactionalKafkaSink:
         self._prepared: Future[Producer] = self._background.submit(self._prepare)
 
     def _prepare(self) -> Producer:
-        producer = Producer(
-            {
-                **_PRODUCER_SETTINGS,
-                "bootstrap.servers": self._bootstrap,
-                "transactional.id": self._transactional_id,
-                "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
-            }
+        return transactional_producer(
+            self._bootstrap, self._transactional_id, self._topic, timeout_ms=_TRANSACTION_TIMEOUT_MS
         )
-        # librdkafka asks for the coordinator over its bootstrap connection, which it drops when the first
-        # metadata come; a third of all starts then waits for a timer of 500 ms. After a second answer the
-        # connection is the lasting one: 20 ms, 0 of 80 starts over 300 ms (24 of 80 without).
-        for _ in range(2):
-            producer.list_topics(self._topic, _CALL_TIMEOUT_S)
-        # Answers "concurrent transactions" until a predecessor's transaction is over; the client retries.
-        producer.init_transactions(_CALL_TIMEOUT_S)
-        return producer
 
     def write(self, batch: Batch) -> Written:
         try:
@@ -136,20 +130,17 @@ class TransactionalKafkaSink:
         return Written(batch.count, batch.digest, replayed)
 
     def _transact(self, producer: Producer, batch: Batch) -> None:
-        deliveries = _Deliveries()
+        deliveries = Deliveries()
+        producer.begin_transaction()
+        for message in self._encode(batch.rows):
+            send(producer, self._topic, message, deliveries)
         mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
         # The offset is the next batch: a committed offset is where reading goes on.
         offsets = [TopicPartition(CONTROL_TOPIC, _SLOT, batch.number + 1, metadata=mark)]
-        producer.begin_transaction()
-        try:
-            for message in self._encode(batch.rows):
-                _send(producer, self._topic, message, deliveries)
-            producer.send_offsets_to_transaction(
-                offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
-            )
-            producer.commit_transaction(_CALL_TIMEOUT_S)
-        except KafkaException as error:
-            raise KafkaException(_cause(error.args[0], producer, deliveries)) from error
+        producer.send_offsets_to_transaction(
+            offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
+        )
+        commit(producer, deliveries)
 
     def _position(self) -> Position | None:
         held = self._committed()
@@ -193,10 +184,10 @@ class KeyedKafkaSink:
         self._producer = Producer({**_PRODUCER_SETTINGS, "bootstrap.servers": bootstrap})
 
     def write(self, batch: Batch) -> Written:
-        deliveries = _Deliveries()
+        deliveries = Deliveries()
         try:
             for message in self._encode(batch.rows):
-                _send(self._producer, self._topic, message, deliveries)
+                send(self._producer, self._topic, message, deliveries)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
         waiting = self._producer.flush(_CALL_TIMEOUT_S)
@@ -211,44 +202,73 @@ class KeyedKafkaSink:
         self._producer.flush(1.0)
 
 
-def _send(producer: Producer, topic: str, message: Message, deliveries: _Deliveries) -> None:
+def transactional_producer(bootstrap: str, transactional_id: str, topic: str, *, timeout_ms: int) -> Producer:
+    """A producer for one transaction; when it is there, all earlier ones of its id are fenced and over."""
+    producer = Producer(
+        {
+            **_PRODUCER_SETTINGS,
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+        },
+        logger=_log,
+    )
+    # librdkafka asks for the coordinator over its bootstrap connection, which it drops when the first
+    # metadata come; a third of all starts then waits for a timer of 500 ms. After a second answer the
+    # connection is the lasting one: 20 ms, 0 of 80 starts over 300 ms (24 of 80 without).
+    for _ in range(2):
+        producer.list_topics(topic, _CALL_TIMEOUT_S)
+    # Answers "concurrent transactions" until a predecessor's transaction is over; the client retries.
+    producer.init_transactions(_CALL_TIMEOUT_S)
+    return producer
+
+
+def commit(producer: Producer, deliveries: Deliveries) -> None:
+    """Commit the transaction, or raise the reason why a record of it was not delivered."""
+    try:
+        producer.commit_transaction(_CALL_TIMEOUT_S)
+    except KafkaException as error:
+        # "Inconsistent" says no more than that some records were not delivered.
+        if error.args[0].code() == KafkaError._INCONSISTENT and deliveries.failure is not None:
+            raise KafkaException(deliveries.failure) from error
+        raise
+
+
+def is_fenced(error: KafkaException) -> bool:
+    """Whether a newer producer of the same transactional id has taken over."""
+    fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+    return isinstance(error.args[0], KafkaError) and error.args[0].code() in fenced
+
+
+def send(producer: Producer, topic: str, message: Message, deliveries: Deliveries) -> None:
+    """Hand a record to the producer; wait while its queue is full."""
     while True:
         try:
             producer.produce(
                 topic,
                 value=message.value,
                 key=message.key,
+                partition=message.partition,
                 headers=list(message.headers),
                 on_delivery=deliveries,
             )
             return
         except BufferError:
             producer.poll(0.1)
-
-
-def _cause(reason: KafkaError, producer: Producer, deliveries: _Deliveries) -> KafkaError:
-    """What is behind the errors of a transaction that do not say it."""
-    # Some records were not delivered.
-    if reason.code() == KafkaError._INCONSISTENT and deliveries.failure is not None:
-        return deliveries.failure
-    # What produce() answers when the producer was fenced; only calls of the transaction say so.
-    if reason.code() == KafkaError._FATAL:
-        try:
-            producer.abort_transaction(_CALL_TIMEOUT_S)
-        except KafkaException as fatal:
-            reason = fatal.args[0]
-    return reason
+        except KafkaException as error:
+            # produce() says that something fatal has happened before; only poll() raises what it was.
+            if error.args[0].code() == KafkaError._FATAL:
+                producer.poll(_CALL_TIMEOUT_S)
+            raise
 
 
 def _sink_error(name: str, error: KafkaException) -> SinkError:
-    reason = error.args[0]
-    fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-    if isinstance(reason, KafkaError) and reason.code() in fenced:
+    if is_fenced(error):
         return Fenced(
             f"sink {name}: a newer writer has taken over",
             hint="Another process runs the same pipeline on the same Kafka; stop one of them.",
         )
-    return SinkError(f"sink {name}: {reason}")
+    return SinkError(f"sink {name}: {error.args[0]}")
 
 
 def kafka_answers(bootstrap: str) -> bool:
@@ -263,6 +283,11 @@ def kafka_answers(bootstrap: str) -> bool:
 def ensure_source_topic(bootstrap: str, topic: str, partitions: int) -> None:
     """Create the topic a pipeline reads, stamped by the broker's clock: the one that bounds the future."""
     _ensure(bootstrap, [NewTopic(topic, partitions, config={"message.timestamp.type": "LogAppendTime"})])
+
+
+def ensure_compacted_topic(bootstrap: str, topic: str) -> None:
+    """Create a topic of one partition that keeps the last record of each key for good."""
+    _ensure(bootstrap, [NewTopic(topic, 1, config={"cleanup.policy": "compact"})])
 
 
 def ensure_topics(bootstrap: str, topics: dict[str, int]) -> None:
