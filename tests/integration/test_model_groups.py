@@ -152,16 +152,17 @@ def _record(chance: random.Random, topic: Topic, front: int) -> Record:
 
 
 def run_with_crashes(spark: SparkSession, spec: PipelineSpec, runs: list[Run], seed: int) -> list[list[Row]]:
-    """The rows of every batch. Some batches come twice: the query dies of them, or their commit is lost."""
-    chance, told = random.Random(seed), []
+    """The rows of every batch. In each run one batch dies, and the commit of its last may be lost."""
+    chance = random.Random(seed)
+    told: list[list[Row]] = []
     with TemporaryDirectory(prefix="penstock-") as directory:
-        engine, lost = EngineRun(spark, spec, DataDir.at(Path(directory))), False
+        engine = EngineRun(spark, spec, DataDir.at(Path(directory)))
         for run in [*runs, []]:
-            rows = engine.run(run, replay=[number for number in range(len(run)) if chance.random() < 0.25])
-            told += rows[1:] if lost else rows
-            lost = chance.random() < 0.5
+            lost = bool(told) and chance.random() < 0.5
             if lost:
                 engine.lose_commit()
+            rows = engine.run(run, replay={chance.randrange(len(run))} if run else ())
+            told += rows[1:] if lost else rows
     return told
 
 
