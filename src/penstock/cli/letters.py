@@ -138,8 +138,12 @@ def _described(letter: Letter, marks: Marks) -> dict[str, Any]:
         "source": letter.source,
         "origin": str(letter.origin),
         "replayed_ms": marks.replayed_ms(letter),
-        "value_base64": None if letter.value is None else base64.b64encode(letter.value).decode(),
+        "value_base64": _base64(letter.value),
     }
+
+
+def _base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
 
 
 def show_letter(desk: Desk, place: Place, json: Path | None) -> None:
@@ -153,19 +157,20 @@ def show_letter(desk: Desk, place: Place, json: Path | None) -> None:
             **_described(letter, desk.marks),
             "headers": [[name, (value or b"").decode(errors="replace")] for name, value in letter.headers],
             "original_there": original is not None,
-            "key": snippet(original.key) if original else None,
+            "key_base64": _base64(original.key) if original else None,
             "came_round": list(rounds),
         },
     )
     replayed_ms = desk.marks.replayed_ms(letter)
+    gone = f"unknown: {letter.source} no longer holds the record"
     told = {
         "letter": f"{place} of {letter.topic}",
         "set aside": local_time(letter.at_ms),
         "kind": letter.kind,
         "reason": letter.reason,
         "came from": f"{letter.source} {letter.origin}",
-        "key": snippet(original.key) if original else f"unknown: {letter.source} no longer holds the record",
-        "came round": f"{len(rounds)} times, through {', '.join(rounds)}" if rounds else "never before",
+        "key": snippet(original.key) if original else gone,
+        "came round": (f"{len(rounds)} times: {', '.join(rounds)}" if rounds else "no") if original else gone,
         "replayed": local_time(replayed_ms) if replayed_ms is not None else "no",
     }
     for name, value in told.items():
