@@ -48,7 +48,7 @@ from penstock.sinks.kafka import (
 from penstock.sinks.kafka import Message as Record
 from penstock.sinks.protocol import Batch
 from penstock.spec import PipelineSpec
-from tests.integration.conftest import clickstream
+from tests.integration.clicks import clickstream
 
 pytestmark = pytest.mark.integration
 
@@ -144,7 +144,7 @@ class Place:
         return [
             message
             for message in read_topic(self.kafka, self.source)
-            if any(name == REPLAYED_HEADER for name, _ in message.headers() or [])
+            if REPLAYED_HEADER in dict(message.headers() or ())
         ]
 
     def letters(self) -> list[Letter]:
@@ -391,7 +391,7 @@ def assert_all_replayed_once(place: Place) -> None:
 DIES_ON_THE_WAY = """
 import json, os, signal, sys, threading, time
 from penstock.deadletters import replay
-from tests.integration.conftest import clickstream
+from tests.integration.clicks import clickstream
 from tests.integration.test_dead_letters import replay_all
 
 _, kafka, settings, step, delay_ms = sys.argv
@@ -441,7 +441,7 @@ def test_a_replay_that_is_overtaken_in_its_transaction_says_so_and_leaves_nothin
     place.set_aside(place.send(events(60)))
     monkeypatch.setattr(replaying, "_PAGE_RECORDS", 20)
     sends, others = 0, list[Outcome]()
-    send = replaying.send
+    send = replaying.send  # type: ignore[attr-defined]
 
     def overtaken(*arguments: Any) -> None:
         nonlocal sends

@@ -13,7 +13,7 @@ from penstock.cli import app
 from penstock.deadletters.letter import letter_of
 from penstock.observe.topic import read_topic
 from penstock.spec import to_toml
-from tests.integration.test_pipeline import NewRig, Rig, new_rig  # noqa: F401  (a fixture)
+from tests.integration.clicks import NewRig, Rig
 
 pytestmark = pytest.mark.integration
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -39,7 +40,7 @@ LETTER = Letter(
 )
 
 
-def clickstream(*letter_sinks: dict[str, object]) -> PipelineSpec:
+def clickstream(*letter_sinks: Mapping[str, object]) -> PipelineSpec:
     spec = load(shipped("pipelines") / "clickstream.toml", environ={})
     kept = [sink.model_dump() for sink in spec.sink if "rejected" not in sink.rows]
     return PipelineSpec(**{**spec.model_dump(by_alias=True), "sink": [*kept, *letter_sinks]})

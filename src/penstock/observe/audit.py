@@ -69,7 +69,11 @@ def audit(spec: PipelineSpec, data: DataDir, at: Endpoints) -> Audit:
     sent = read_sent(ledgers, spec.source.topic, at.kafka)
     letters = _letters(spec, at.kafka)
     # The producers' ledgers know nothing of records that were put back, and the topic holds them once more.
-    replayed = sum(count_marks(at.kafka, sink.topic) for sink in spec.sink if sink.name in letters)
+    replayed = sum(
+        count_marks(at.kafka, sink.topic)
+        for sink in spec.sink
+        if isinstance(sink, KafkaSink) and sink.name in letters
+    )
     late = {name: count for found in letters.values() for name, count in found.late.items()}
     again = {name: count for found in letters.values() for name, count in found.duplicate.items()}
     clock_ms = _clock_ms(spec, sent, at.kafka) if main else 0
