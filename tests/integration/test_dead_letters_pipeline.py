@@ -30,7 +30,7 @@ def dead_letters(rig: Rig, tmp_path: Path, command: str, *arguments: str) -> dic
 
 
 def test_records_are_taken_when_they_are_replayed_after_the_spec_was_mended(
-    new_rig: NewRig,  # noqa: F811
+    new_rig: NewRig,
     tmp_path: Path,
 ) -> None:
     rig = new_rig()
