@@ -116,7 +116,7 @@ class _TopicCounts:
             self._begun_late = {p.partition for p in self._places if self._first(p) > 0}
         # Assigned anew, each partition says once more where its end is.
         self._consumer.assign(self._places)
-        left = {place.partition for place in self._places}
+        left = {place.partition: place for place in self._places}
         while left:
             messages = self._consumer.consume(_PAGE, timeout=1.0) or self._consumer.consume(1, _SILENT_S)
             if not messages:
@@ -124,12 +124,14 @@ class _TopicCounts:
             for message in messages:
                 trouble = message.error()
                 if trouble is None:
-                    self._count(message)
+                    # What came behind a partition's end is counted at the next look.
+                    if message.partition() in left:
+                        self._count(message)
                 elif trouble.code() == KafkaError._PARTITION_EOF:
-                    left.discard(message.partition())
+                    if ended := left.pop(message.partition() or 0, None):
+                        ended.offset = message.offset() or 0
                 else:
                     raise ServiceError(f"topic {self._topic}: {trouble.str()}")
-        self._places = self._consumer.position(self._places)
 
     def _count(self, message: Message) -> None:
         query, batch = self._origin(message)
