@@ -34,10 +34,11 @@ lint: $(SYNCED) ## Check style, types and layering
 	$(BIN)/lint-imports
 
 unit: $(SYNCED) ## Test what needs no services
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest tests/unit -n 2
 
+# Two at a time, each with services and a Spark of its own: most of a test is waiting.
 integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL
-	$(BIN)/pytest tests/integration
+	$(BIN)/pytest tests/integration -n 2 --dist loadfile
 
 sample: $(SYNCED) ## Try a few of the faults
 	$(BIN)/pytest tests/faults -m sample
