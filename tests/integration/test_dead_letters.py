@@ -85,12 +85,7 @@ class Place:
 
     def run(self, *arguments: str, status: int = 0) -> str:
         """What the command prints, on one line."""
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            result: Result = CliRunner().invoke(app, self.command(*arguments))
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+        result: Result = CliRunner().invoke(app, self.command(*arguments))
         assert result.exit_code == status, (result.output, result.exception)
         return re.sub(r"\s+", " ", click.unstyle(result.output))
 
