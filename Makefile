@@ -38,7 +38,7 @@ unit: $(SYNCED) ## Test what needs no services
 
 # Two at a time, each with services and a Spark of its own: most of a test is waiting.
 integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL
-	$(BIN)/pytest tests/integration -n 2 --dist loadfile
+	$(BIN)/pytest tests/integration -n 2 --dist worksteal
 
 sample: $(SYNCED) ## Try a few of the faults
 	$(BIN)/pytest tests/faults -m sample

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import signal
@@ -410,7 +411,7 @@ replay_all(kafka, clickstream(**json.loads(settings)))
 """
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("KILL_SEEDS", "1"))))
 def test_a_replay_killed_at_any_moment_and_run_again_replays_each_record_once(
     place: Place, seed: int
 ) -> None:

@@ -118,7 +118,7 @@ class _TopicCounts:
         self._consumer.assign(self._places)
         left = {place.partition: place for place in self._places}
         while left:
-            messages = self._consumer.consume(_PAGE, timeout=1.0) or self._consumer.consume(1, _SILENT_S)
+            messages = _page(self._consumer)
             if not messages:
                 raise ServiceError(f"topic {self._topic}: partitions {sorted(left)} are silent")
             for message in messages:
@@ -221,6 +221,11 @@ def count_records(bootstrap: str, topic: str, spans: Mapping[int, tuple[int, int
         consumer.close()
 
 
+def _page(consumer: Consumer) -> list[Message]:
+    """The records at hand; none only after a long silence."""
+    return consumer.consume(_PAGE, timeout=0.2) or consumer.consume(1, timeout=_SILENT_S)
+
+
 class _Gone(Exception):
     """Retention has taken what was to be counted."""
 
@@ -231,7 +236,7 @@ def _count_partition(consumer: Consumer, start: TopicPartition, end: int) -> int
     consumer.assign([start])
     records = 0
     while True:
-        messages = consumer.consume(_PAGE, timeout=_SILENT_S)
+        messages = _page(consumer)
         if not messages:
             raise ServiceError(f"topic {start.topic}: partition {start.partition} is silent")
         for message in messages:
