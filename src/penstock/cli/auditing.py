@@ -24,9 +24,9 @@ _SETTLING_S = 3.0
 """A pipeline that runs may be between the last record and the last result: that is waited for."""
 
 _KEPT = {
-    "all": "every batch, row for row",
-    "each": "every batch; rows may come again, readers go by the key",
-    "newest": "the last batch; of older ones newer rows have taken the place",
+    "all": "every batch",
+    "each": "every batch, may repeat",
+    "newest": "the last batch",
 }
 
 
