@@ -138,9 +138,7 @@ def _show(reconciled: Reconciled, exact: Audit | None, report: dict[str, Any]) -
     ):
         table.add_column(name, justify=justify, style="dim" if name == "compared" else None)  # type: ignore[arg-type]
     for sink in report["sinks"]:
-        compared = sink["compared"] + (
-            "; every result against the producers' record" if sink["exact"] else ""
-        )
+        compared = sink["compared"] + (", every result" if sink["exact"] else "")
         figures = (sink["rows_said"], sink["rows_held"], sink["lost"], sink["duplicated"])
         table.add_row(sink["name"], *(f"{number:,}" for number in figures), compared)
     console.print(table)
