@@ -164,10 +164,12 @@ def test_a_service_that_ends_at_once_is_an_error_with_its_last_words(root: Path)
 
 
 STARTER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from penstock.local.services import Services
 from penstock.paths import DataDir
+# In the background of a shell Ctrl-C is ignored, by children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 services = Services(DataDir.at(Path(sys.argv[1])), tie_to_parent=sys.argv[2] == "tied", only=["clickhouse"])
 services.start()
 print(services.status()[0].pid, flush=True)

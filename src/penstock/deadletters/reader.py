@@ -23,6 +23,13 @@ _ANSWER_TIMEOUT_S = 10.0
 _IDLE_TIMEOUT_S = 20.0
 _PAGE_RECORDS = 500
 
+# What a broker answers for a moment after a topic was made.
+_LEADER_COMES = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+
 Extent = dict[int, range]
 """Offsets, by partition."""
 
@@ -83,14 +90,22 @@ class Reader:
         return {p: range(starts[p] if starts[p] >= 0 else ends[p], ends[p]) for p in partitions}
 
     def _offsets(self, topic: str, partitions: list[int], which: OffsetSpec) -> dict[int, int]:
-        asked = self._admin.list_offsets(
-            {TopicPartition(topic, partition): which for partition in partitions},
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=_ANSWER_TIMEOUT_S,
-        )
-        return {
-            place.partition: answer.result(2 * _ANSWER_TIMEOUT_S).offset for place, answer in asked.items()
-        }
+        deadline = time.monotonic() + _ANSWER_TIMEOUT_S
+        while True:
+            asked = self._admin.list_offsets(
+                {TopicPartition(topic, partition): which for partition in partitions},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=_ANSWER_TIMEOUT_S,
+            )
+            try:
+                return {
+                    place.partition: answer.result(2 * _ANSWER_TIMEOUT_S).offset
+                    for place, answer in asked.items()
+                }
+            except KafkaException as error:
+                if error.args[0].code() not in _LEADER_COMES or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def read(self, topic: str, extent: Extent) -> Iterator[Message]:
         """The committed records of these offsets, in order within each partition."""
