@@ -103,8 +103,10 @@ def test_a_batch_that_failed_because_the_server_was_killed_goes_through_once_it_
         assert after.holds(place.batch(0), place.batch(1), place.batch(2))
 
 
-# Not ClickHouse: a server that is killed may forget what it acknowledged last (3 in 754).
-@pytest.mark.parametrize(("mortal", "rounds"), [("kafka", 2), ("postgres", 5)], indirect=["mortal"])
+# Not ClickHouse: a server that is killed may forget what it acknowledged last (3 in 754). Not Kafka: a call
+# that adds the position to a transaction when the broker dies may outlive its time-out by minutes; the faults
+# kill brokers.
+@pytest.mark.parametrize(("mortal", "rounds"), [("postgres", 5)], indirect=["mortal"])
 def test_a_server_killed_at_any_moment_keeps_what_it_acknowledged_and_nothing_twice(
     mortal: Mortal, rounds: int
 ) -> None:
