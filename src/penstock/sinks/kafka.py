@@ -18,8 +18,12 @@ from penstock.sinks.protocol import Batch, Position, Written, must_write
 CONTROL_TOPIC = "penstock-positions"
 """Positions are offsets of this topic, partition = slot; it holds no records."""
 
-_SLOT = 0
-_TRANSACTION_TIMEOUT_MS = 120_000
+SLOT = 0
+"""Of all sinks: one writer each."""
+
+TRANSACTION_TIMEOUT_MS = 120_000
+"""How long a transaction may be open before the cluster ends it; one is open while a batch is written."""
+
 _CALL_TIMEOUT_S = 30.0
 
 QUIET: dict[str, str | int | bool] = {"log_level": 0}
@@ -92,11 +96,11 @@ class TransactionalKafkaSink:
         self._encode = encode
         self._adopt = adopt
         self._bootstrap = bootstrap
-        self._transactional_id = f"penstock-{query}-{name}-{_SLOT}"
+        self._transactional_id = f"penstock-{query}-{name}-{SLOT}"
         self._positions = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": f"penstock-{query}-{name}",
+                "group.id": positions_group(query, name),
                 "enable.auto.commit": False,
                 **QUIET,
             }
@@ -110,7 +114,7 @@ class TransactionalKafkaSink:
                 **_PRODUCER_SETTINGS,
                 "bootstrap.servers": self._bootstrap,
                 "transactional.id": self._transactional_id,
-                "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             }
         )
         # librdkafka asks for the coordinator over its bootstrap connection, which it drops when the first
@@ -142,7 +146,7 @@ class TransactionalKafkaSink:
             _send(producer, self._topic, message, deliveries)
         mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
         # The offset is the next batch: a committed offset is where reading goes on.
-        offsets = [TopicPartition(CONTROL_TOPIC, _SLOT, batch.number + 1, metadata=mark)]
+        offsets = [TopicPartition(CONTROL_TOPIC, SLOT, batch.number + 1, metadata=mark)]
         producer.send_offsets_to_transaction(
             offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
         )
@@ -155,18 +159,14 @@ class TransactionalKafkaSink:
             raise
 
     def _position(self) -> Position | None:
-        held = self._committed()
-        # An offset that was set by hand has no metadata: as good as none.
-        if held.offset < 0 or not held.metadata:
-            return None
-        return Position(**json.loads(held.metadata))
+        return position_in(self._committed())
 
     def _committed(self) -> TopicPartition:
         deadline = time.monotonic() + _CALL_TIMEOUT_S
         while True:
             try:
                 [held] = self._positions.committed(
-                    [TopicPartition(CONTROL_TOPIC, _SLOT)], timeout=_CALL_TIMEOUT_S
+                    [TopicPartition(CONTROL_TOPIC, SLOT)], timeout=_CALL_TIMEOUT_S
                 )
                 if held.error is not None:
                     raise KafkaException(held.error)
@@ -212,6 +212,19 @@ class KeyedKafkaSink:
 
     def close(self) -> None:
         self._producer.flush(1.0)
+
+
+def positions_group(query: str, sink: str) -> str:
+    """The consumer group whose offset on the control topic is a sink's position."""
+    return f"penstock-{query}-{sink}"
+
+
+def position_in(held: TopicPartition) -> Position | None:
+    """The position that a committed offset is."""
+    # An offset that was set by hand has no metadata: as good as none.
+    if held.offset < 0 or not held.metadata:
+        return None
+    return Position(**json.loads(held.metadata))
 
 
 def _send(producer: Producer, topic: str, message: Message, deliveries: _Deliveries) -> None:
