@@ -38,7 +38,11 @@ SPEC = PipelineSpec(
             "key": "user",
             "event_time": "ts",
         },
-        "sessions": {"key": "user", "gap": "30 minutes", "measures": {"clicks": "count(*)", "page": "last(page)"}},
+        "sessions": {
+            "key": "user",
+            "gap": "30 minutes",
+            "measures": {"clicks": "count(*)", "page": "last(page)"},
+        },
         "sink": [
             {"kind": "kafka", "topic": "sessions"},
             {"kind": "clickhouse", "table": "sessions", "name": "table"},

@@ -40,7 +40,10 @@ def test_nothing_is_said_of_a_pipeline_with_which_all_is_well() -> None:
 def test_a_cluster_that_does_not_answer_stops_a_start_and_hides_nothing_else() -> None:
     facts = replace(FACTS, kafka=Away("broker:9092", "connection refused"), disk_free_bytes=10_000_000)
     assert not could_look(facts)
-    assert [(found.severity, found.about) for found in matters(facts)] == [("error", "kafka"), ("error", "disk")]
+    assert [(found.severity, found.about) for found in matters(facts)] == [
+        ("error", "kafka"),
+        ("error", "disk"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,9 @@ def test_a_start_that_creates_the_topic_does_not_miss_it() -> None:
 
 
 def test_stamps_of_producers_are_a_risk_for_what_is_judged_by_them() -> None:
-    found = only(with_topic("clicks", settings={"stamped_by_producer": True, "stamped_ahead_max_ms": HOUR_MS}))
+    found = only(
+        with_topic("clicks", settings={"stamped_by_producer": True, "stamped_ahead_max_ms": HOUR_MS})
+    )
     assert (found.severity, found.about) == ("warning", "source clicks")
     assert "cleanse.future = 5 minutes is judged" in found.why
     assert "(up to 1 hour of it)" in found.why
@@ -131,8 +136,18 @@ def expiring(hour: dict[int, int], day: dict[int, int], **changes: Any) -> Facts
 @pytest.mark.parametrize(
     ("hour", "day", "severity", "what"),
     [
-        ({0: 95, 1: 90}, {0: 99, 1: 99}, "error", "5 records that visits has not read may be deleted within the hour"),
-        ({0: 90, 1: 90}, {0: 90, 1: 93}, "warning", "3 records that visits has not read may be deleted within a day"),
+        (
+            {0: 95, 1: 90},
+            {0: 99, 1: 99},
+            "error",
+            "5 records that visits has not read may be deleted within the hour",
+        ),
+        (
+            {0: 90, 1: 90},
+            {0: 90, 1: 93},
+            "warning",
+            "3 records that visits has not read may be deleted within a day",
+        ),
     ],
 )
 def test_records_that_are_about_to_be_deleted_are_counted(
