@@ -123,6 +123,10 @@ def test_records_that_were_deleted_unread_are_counted(first: dict[int, int], wha
     assert found.what == what
 
 
+def test_a_partition_of_which_nobody_tells_the_end_is_not_judged() -> None:
+    assert told(with_kafka(ends={0: 100})) == []
+
+
 def test_records_that_were_read_before_they_were_deleted_are_no_matter() -> None:
     assert told(with_kafka(first={0: 90, 1: 90})) == []
 

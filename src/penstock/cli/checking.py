@@ -53,5 +53,5 @@ def stop_on_errors(facts: Facts) -> None:
     if stopping:
         raise CheckFailed(
             "\n".join(finding.text() for finding in stopping),
-            hint=f"Nothing was started. All that was found: penstock check {facts.spec.name}",
+            hint="Nothing was started. All that there is to say: penstock check SPEC",
         )

@@ -29,7 +29,7 @@ def look(spec: PipelineSpec, data: DataDir, at: Endpoints, journal: Path, start:
     )
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="look") as pool:
         # Before the positions in the services: a batch is planned before a sink holds it.
-        checkpoints = read_checkpoints(spec, data.checkpoints)
+        checkpoints = read_checkpoints(spec, data.root / "checkpoints")
         kafka = pool.submit(read_kafka, spec, at.kafka, now_ms)
         clickhouse = pool.submit(read_clickhouse, spec, at.clickhouse) if needs_clickhouse else None
         postgres = pool.submit(read_postgres, spec, at.postgres) if needs_postgres else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from clickhouse_connect.driver.client import Client
-from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
+from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
 from penstock.errors import first_line
 from penstock.preflight.facts import (
@@ -43,10 +43,10 @@ def read_clickhouse(spec: PipelineSpec, address: str) -> ClickHouseFacts | Away:
             return _facts(spec, client, where)
         finally:
             client.close()
-    except DatabaseError as error:
-        return Away(where, first_line(error), refused=True)
-    except ClickHouseError as error:
+    except OperationalError as error:
         return Away(where, first_line(error))
+    except ClickHouseError as error:  # an answer, but not to our question: a wrong password, no such database
+        return Away(where, first_line(error), refused=True)
 
 
 def _facts(spec: PipelineSpec, client: Client, where: str) -> ClickHouseFacts:

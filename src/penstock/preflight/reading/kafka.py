@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
@@ -34,7 +35,8 @@ from penstock.preflight.words import DAY_MS, HOUR_MS
 from penstock.sinks.kafka import CONTROL_TOPIC, QUIET, SLOT, position_in, positions_group
 from penstock.spec import KafkaSink, PipelineSpec
 
-_ANSWER_TIMEOUT_S = 10.0
+_REACHED_WITHIN_S = 10.0
+_ANSWER_TIMEOUT_S = 5.0
 _GROUPS_MAX = 200
 """Consumer groups that are asked what they read, at one request each."""
 
@@ -56,7 +58,7 @@ class _Reading:
         self._now_ms = now_ms
         self._admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
         # All topics: to ask for one that is not there may create it.
-        self._seen: ClusterMetadata = self._admin.list_topics(timeout=_ANSWER_TIMEOUT_S)
+        self._seen: ClusterMetadata = self._admin.list_topics(timeout=_REACHED_WITHIN_S)
         self._once = [s for s in spec.sink if isinstance(s, KafkaSink) and s.guarantee == "exactly_once"]
 
     def facts(self) -> KafkaFacts:
@@ -174,7 +176,7 @@ class _Reading:
             return {}
         reads: dict[str, set[str]] = {topic: set() for topic in topics}
         for group in groups:
-            found = _asked(lambda group=group: self._committed(group, places))
+            found = _asked(partial(self._committed, group, places))
             for place in () if isinstance(found, Unreadable) else found:
                 reads[place.topic].add(group)
         return {topic: tuple(sorted(names)) for topic, names in reads.items()}

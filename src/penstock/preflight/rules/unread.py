@@ -15,10 +15,10 @@ _NEW_NAME = "Give the pipeline another name: it then reads what is there, with a
 def beyond_the_end(facts: Facts) -> Iterator[Finding]:
     """No checkpoint has read more than the topic ever had."""
     for checkpoint, kafka in _begun(facts):
-        ends = kafka.ends
-        beyond = {p: at for p, at in sorted(checkpoint.next.items()) if at > ends.get(p, 0)}
+        ends = _ends(facts, kafka)
+        beyond = {p: at for p, at in sorted(checkpoint.next.items()) if at > ends.get(p, at)}
         if beyond:
-            where = listed(f"{p} (next {at:,}, end {ends.get(p, 0):,})" for p, at in beyond.items())
+            where = listed(f"{p} (next {at:,}, end {ends[p]:,})" for p, at in beyond.items())
             yield error(
                 about_source(facts),
                 f"{checkpoint.query} has read beyond the end of partition {where}",
@@ -101,6 +101,14 @@ def _begun(facts: Facts) -> Iterator[tuple[CheckpointFacts, KafkaFacts]]:
         for checkpoint in facts.checkpoints:
             if checkpoint.next:
                 yield checkpoint, facts.kafka
+
+
+def _ends(facts: Facts, kafka: KafkaFacts) -> Offsets:
+    """Where partitions end: at 0 if they are no longer there, nowhere if nobody could say."""
+    topic = kafka.topic(facts.spec.source.topic)
+    there = topic.partitions if topic else 0
+    lost = {p: 0 for checkpoint in facts.checkpoints for p in checkpoint.next if p >= there}
+    return {**lost, **kafka.ends}
 
 
 def _records(checkpoint: CheckpointFacts, ends: Offsets, kafka: KafkaFacts) -> dict[int, int]:
