@@ -65,7 +65,14 @@ KAFKA = KafkaFacts(
     brokers=3,
     topics={
         name: topic(name)
-        for name in ("clicks", "sessions", "penstock-positions", "__consumer_offsets", "__transaction_state")
+        for name in (
+            "clicks",
+            "visits-clock",
+            "sessions",
+            "penstock-positions",
+            "__consumer_offsets",
+            "__transaction_state",
+        )
     },
     first={0: 0, 1: 0},
     ends={0: 100, 1: 100},

@@ -104,7 +104,8 @@ def test_results_told_apart_by_more_than_their_key_must_not_be_compacted() -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "about"), [("sessions", "sink sessions"), ("penstock-positions", "positions")]
+    ("name", "about"),
+    [("sessions", "sink sessions"), ("penstock-positions", "positions"), ("visits-clock", "clock")],
 )
 def test_a_topic_that_cannot_be_created_stops_a_start(name: str, about: str) -> None:
     refused = with_kafka(topics={**KAFKA.topics, name: MissingTopic(name, "policy")})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ClusterMetadata,
@@ -39,6 +39,15 @@ _REACHED_WITHIN_S = 10.0
 _ANSWER_TIMEOUT_S = 5.0
 _GROUPS_MAX = 200
 """Consumer groups that are asked what they read, at one request each."""
+
+# What says nothing of whether a topic may be created.
+_NO_REFUSAL = (
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.TOPIC_ALREADY_EXISTS,
+)
 
 Settings = Mapping[str, str]
 
@@ -115,8 +124,11 @@ class _Reading:
             wanted, validate_only=True, request_timeout=_ANSWER_TIMEOUT_S, operation_timeout=_ANSWER_TIMEOUT_S
         )
         for name, answer in asked.items():
-            outcome = _asked(answer.result)
-            yield name, outcome.why if isinstance(outcome, Unreadable) else ""
+            try:
+                answer.result()
+                yield name, ""
+            except KafkaException as error:
+                yield name, "" if error.args[0].code() in _NO_REFUSAL else _reason(error)
 
     def _settings(self, kind: ConfigResource.Type, name: str) -> Settings:
         [answer] = self._admin.describe_configs(

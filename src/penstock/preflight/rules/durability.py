@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.engine.clock import clock_topic
 from penstock.preflight.facts import (
     POSITIONS_STORE,
     TRANSACTIONS_STORE,
@@ -39,6 +40,8 @@ def sink_topics(facts: Facts) -> Iterator[Finding]:
     names = {sink.topic: f"sink {sink.name}" for sink in _kafka_sinks(facts)}
     if _transactional(facts):
         names[CONTROL_TOPIC] = "positions"
+    if facts.spec.grouping is not None:
+        names[clock_topic(facts.spec)] = "clock"
     for name, about in names.items():
         match facts.kafka.topics[name]:
             case MissingTopic(_, refusal) if refusal:
