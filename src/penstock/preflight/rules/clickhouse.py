@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from penstock.preflight.facts import Away, ClickHouseFacts, ClickHouseTable, Facts
 from penstock.preflight.finding import Finding, error, ok, warning
+from penstock.preflight.rules.away import away
 from penstock.preflight.wanted import columns_of
 from penstock.preflight.words import counted, listed
 from penstock.sinks.clickhouse import POSITIONS_TABLE
@@ -21,23 +22,6 @@ def reachable(facts: Facts) -> Iterator[Finding]:
             yield away("clickhouse", "ClickHouse", where, why, refused=refused)
         case ClickHouseFacts(where, version):
             yield ok("clickhouse", f"{where}: version {version}")
-
-
-def away(about: str, store: str, where: str, why: str, *, refused: bool) -> Finding:
-    """A store that cannot be looked at. A pipeline waits for one that is away, as it does while it runs."""
-    if refused:
-        return error(
-            about,
-            f"{where} refuses us: {why}",
-            why=f"No batch can be written to {store}.",
-            fix=f"Correct the address in [services] {about}: user, password, database.",
-        )
-    return warning(
-        about,
-        f"{where} does not answer: {why}",
-        why="A pipeline waits for it, and writes nothing meanwhile; nothing is known of its tables.",
-        fix=f"Start the embedded one with: penstock up; or name another in [services] {about}.",
-    )
 
 
 def tables(facts: Facts) -> Iterator[Finding]:

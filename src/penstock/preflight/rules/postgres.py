@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from penstock.preflight.facts import Away, Facts, PostgresFacts, PostgresTable
 from penstock.preflight.finding import Finding, error, ok, warning
-from penstock.preflight.rules.clickhouse import away
+from penstock.preflight.rules.away import away
 from penstock.preflight.wanted import columns_of, key_of, positions_beside
 from penstock.preflight.words import counted, listed
 from penstock.spec import PostgresSink
