@@ -56,7 +56,7 @@ DONE = Position(7, 10, "digest")
 
 
 def topic(name: str, **changes: Any) -> Topic:
-    settings = TopicSettings(min_in_sync=2, **changes.pop("settings", {}))
+    settings = TopicSettings(**{"min_in_sync": 2, **changes.pop("settings", {})})
     return replace(Topic(name, 2, replicas=3, in_sync=3, settings=settings), **changes)
 
 

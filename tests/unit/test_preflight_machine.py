@@ -25,17 +25,24 @@ from penstock.spec import PipelineSpec
 from tests.unit.preflight_facts import (
     CHECKPOINT,
     FACTS,
+    KAFKA,
     SPEC,
     matters,
     only,
     respecified,
     told,
+    topic,
     with_checkpoint,
+    with_kafka,
 )
 from tests.unit.test_engine_checkpoint import begin, commit, plan
 
 LAYOUT = StateLayout.of(SPEC, [["clicks", "count", "bigint"], ["page", "last", "string"]])
-REALTIME = {"kind": "kafka", "topic": "fast", "rows": "events", "guarantee": "at_least_once", "key": "page"}
+FAST = {"kind": "kafka", "topic": "fast", "rows": "events", "guarantee": "at_least_once", "key": "page"}
+REALTIME = replace(
+    with_kafka(topics={**KAFKA.topics, "fast": topic("fast")}),
+    spec=respecified(sink=[{**FAST, "latency": "realtime"}]),
+)
 
 
 def test_a_checkpoint_that_another_process_runs_on_stops_a_start() -> None:
@@ -78,10 +85,9 @@ def _measuring(measures: dict[str, str]) -> PipelineSpec:
 
 
 def test_the_checkpoint_of_a_realtime_sink_is_held_to_its_topic_only() -> None:
-    spec = respecified(sink=[{**REALTIME, "latency": "realtime"}])
     layout = StateLayout({"source.topic": "clicks"}, [[]], {}, ["fast"])
     fast = CheckpointFacts("visits-fast", "/c", ("fast",), realtime=True, layout=layout)
-    facts = replace(FACTS, spec=spec, checkpoints=(fast,), clickhouse=None, postgres=None)
+    facts = replace(REALTIME, checkpoints=(fast,), clickhouse=None, postgres=None)
     assert not any(found.severity == "error" for found in _about(facts, "checkpoint"))
     other = replace(fast, layout=replace(layout, fixed={"source.topic": "taps"}))
     assert any(found.stops for found in _about(replace(facts, checkpoints=(other,)), "checkpoint"))
@@ -132,14 +138,12 @@ def test_many_more_parts_of_state_than_cores_are_a_cost() -> None:
 def test_a_realtime_sink_needs_a_slot_for_each_partition_and_one_more(
     master: str, severity: str | None
 ) -> None:
-    spec = respecified(sink=[{**REALTIME, "latency": "realtime"}])
-    found = _about(replace(FACTS, spec=spec, start=Start(master)), "spark")
+    found = _about(replace(REALTIME, start=Start(master)), "spark")
     assert [one.severity for one in found] == ([severity] if severity else [])
 
 
 def test_the_reader_of_a_realtime_sink_is_told_of_repeats() -> None:
-    spec = respecified(sink=[{**REALTIME, "latency": "realtime"}])
-    [found] = _about(replace(FACTS, spec=spec), "sink fast")
+    [found] = _about(REALTIME, "sink fast")
     assert found.severity == "note"
     assert "by its key, page" in found.fix
 
@@ -233,7 +237,7 @@ def test_the_journal_tells_costs_and_pace(tmp_path: Path) -> None:
     journal.close()
     found = read_journal(tmp_path / "journal.jsonl")
     assert found.last_at_ms == 20_000
-    assert found.costs == {"sessions": SinkCost(3, 30.0, pytest.approx(1 / 30), 50.0)}
+    assert found.costs == {"sessions": SinkCost(3, 30.0, 30 / 900, 50.0)}
     assert found.added_eps == {0: 50.0, 1: 0.0}
     assert found.capacity_eps == pytest.approx(3_000_000 / 1_002_000)
 

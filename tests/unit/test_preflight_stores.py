@@ -5,13 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine.layout import StateLayout
 from penstock.errors import SinkError
-from penstock.preflight.facts import Away, Facts, Held, JournalFacts, NoPosition, Start, Unreadable
+from penstock.preflight.facts import (
+    Away,
+    ClickHouseTable,
+    Facts,
+    Held,
+    JournalFacts,
+    NoPosition,
+    PostgresTable,
+    Start,
+    Unreadable,
+)
 from penstock.preflight.judge import could_look
 from penstock.preflight.rules.positions import positions
 from penstock.preflight.wanted import columns_of, key_of
@@ -33,10 +44,8 @@ from tests.unit.preflight_facts import (
     with_postgres,
 )
 
-HOUSE = CLICKHOUSE.tables["sessions"]
-ELEPHANT = POSTGRES.tables["sessions"]
-assert HOUSE is not None
-assert ELEPHANT is not None
+HOUSE = ClickHouseTable("MergeTree", frozenset(columns_of(SPEC, SPEC.sink[1])), 1000)
+ELEPHANT = PostgresTable(frozenset(columns_of(SPEC, SPEC.sink[2])), frozenset({frozenset({"session_id"})}))
 AT_LEAST_ONCE = respecified(
     sink=[
         {**sink.model_dump(mode="json", exclude_none=True), "guarantee": "at_least_once"}
@@ -264,17 +273,14 @@ def test_a_start_is_stopped_exactly_where_the_sink_would_refuse_the_batch(
     held_ = NoPosition() if held is None else Position(held, 0, "d")
     facts = holding("rows", held_, checkpoints=(checkpoint,), start=Start(adopt=("rows",) if adopt else ()))
     stops = any(found.stops for found in positions(facts) if found.about == "sink rows")
-    due = Batch("visits", checkpoint.due, [], "d")  # type: ignore[arg-type]
     try:
-        must_write("rows", _counted(due), None if held is None else Position(held, 0, "d"), adopt=adopt)
+        must_write(
+            "rows",
+            Batch("visits", checkpoint.due, pa.table({}), "d"),
+            None if held is None else Position(held, 0, "d"),
+            adopt=adopt,
+        )
         refused = False
     except SinkError:
         refused = True
     assert stops == refused
-
-
-def _counted(batch: Batch) -> Batch:
-    """A batch of no rows."""
-    import pyarrow as pa
-
-    return replace(batch, rows=pa.table({}))

@@ -50,15 +50,12 @@ def test_one_replica_on_several_brokers_is_a_risk(name: str) -> None:
 
 
 def test_one_replica_on_one_broker_is_all_there_can_be() -> None:
-    alone = {name: replace(topic(name), replicas=1, in_sync=1) for name in KAFKA.topics}
-    alone = {n: replace(t, settings=replace(t.settings, min_in_sync=1)) for n, t in alone.items()}  # type: ignore[type-var]
+    alone = {name: topic(name, replicas=1, in_sync=1, settings={"min_in_sync": 1}) for name in KAFKA.topics}
     assert told(with_kafka(brokers=1, topics=alone)) == []
 
 
 def in_sync(name: str, least: int, **changes: Any) -> Facts:
-    changed = replace(topic(name, **changes))
-    changed = replace(changed, settings=replace(changed.settings, min_in_sync=least))  # type: ignore[type-var]
-    return with_kafka(topics={**KAFKA.topics, name: changed})
+    return with_topic(name, settings={"min_in_sync": least}, **changes)
 
 
 @pytest.mark.parametrize("name", EACH)

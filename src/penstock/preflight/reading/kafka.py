@@ -13,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     NewTopic,
     OffsetSpec,
+    ResourceType,
     TopicMetadata,
 )
 
@@ -72,7 +73,7 @@ class _Reading:
 
     def facts(self) -> KafkaFacts:
         topics = self._topics()
-        broker = _asked(lambda: self._settings(ConfigResource.Type.BROKER, str(min(self._seen.brokers))))
+        broker = _asked(lambda: self._settings(ResourceType.BROKER, str(min(self._seen.brokers))))
         broker = {} if isinstance(broker, Unreadable) else broker
         source = topics[self._spec.source.topic]
         offsets = self._offsets(source) if isinstance(source, Topic) else {}
@@ -105,7 +106,7 @@ class _Reading:
 
     def _topic(self, seen: TopicMetadata) -> Topic:
         partitions = list(seen.partitions.values())
-        settings = _asked(lambda: self._settings(ConfigResource.Type.TOPIC, str(seen.topic)))
+        settings = _asked(lambda: self._settings(ResourceType.TOPIC, str(seen.topic)))
         return Topic(
             name=str(seen.topic),
             partitions=len(partitions),
@@ -130,14 +131,15 @@ class _Reading:
             except KafkaException as error:
                 yield name, "" if error.args[0].code() in _NO_REFUSAL else _reason(error)
 
-    def _settings(self, kind: ConfigResource.Type, name: str) -> Settings:
+    def _settings(self, kind: ResourceType, name: str) -> Settings:
         [answer] = self._admin.describe_configs(
             [ConfigResource(kind, name)], request_timeout=_ANSWER_TIMEOUT_S
         ).values()
         return {key: str(entry.value) for key, entry in answer.result(2 * _ANSWER_TIMEOUT_S).items()}
 
     def _offsets(self, source: Topic) -> dict[str, dict[int, int]]:
-        first, ends = self._listed(source, OffsetSpec.earliest()), self._listed(source, OffsetSpec.latest())
+        first = self._listed(source, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._listed(source, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         kept_ms = source.settings.retention_ms if isinstance(source.settings, TopicSettings) else -1
         found = {"first": first, "ends": ends}
         for name, ahead_ms in (("gone_in_an_hour", HOUR_MS), ("gone_in_a_day", DAY_MS)):
