@@ -5,6 +5,7 @@
     ├── ToolchainError       a JDK, a jar or the kernel cannot be had
     ├── ServiceError         an embedded or outside service does not start, answer or stop
     ├── SourceError          the topic is not what the spec says
+    ├── CheckFailed          a start would lose, double or fail; nothing has been written
     ├── PipelineFailed       the query failed and starting it again did not help
     ├── CheckpointInUse      another process runs on the same checkpoint
     ├── StateMismatch        a checkpoint's state does not fit the spec
@@ -56,6 +57,10 @@ class ServiceError(PenstockError):
 
 class SourceError(PenstockError):
     """The topic is not what the spec says."""
+
+
+class CheckFailed(PenstockError):
+    """A start would lose, double or fail; nothing has been written."""
 
 
 class PipelineFailed(PenstockError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from penstock import __version__
-from penstock.cli import audit, dead_letters, demo, produce, run, services, spec
+from penstock.cli import audit, check, dead_letters, demo, produce, run, services, spec
 
 app = typer.Typer(
     name="penstock",
@@ -15,6 +15,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 services.add_to(app)
+check.add_to(app)
 run.add_to(app)
 produce.add_to(app)
 demo.add_to(app)

@@ -57,20 +57,20 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def readable_errors() -> Iterator[None]:
-    """Print what a person can act on without a traceback, and exit with 1 (2 for a wrong spec)."""
+def readable_errors(status: int = 1) -> Iterator[None]:
+    """Print what a person can act on without a traceback, and exit with the status (2 for a wrong spec)."""
     try:
         yield
     except PenstockError as error:
-        fail(error)
+        fail(error, status)
 
 
-def fail(error: PenstockError) -> NoReturn:
+def fail(error: PenstockError, status: int = 1) -> NoReturn:
     errors.print("[red]error:[/red] ", end="")
     errors.print(error.message, markup=False, highlight=False, soft_wrap=True)
     if error.hint:
         errors.print(error.hint, markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(2 if isinstance(error, SpecError) else 1)
+    raise typer.Exit(2 if isinstance(error, SpecError) else status)
 
 
 def say(text: str) -> None:

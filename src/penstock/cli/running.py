@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from rich.live import Live
 
+from penstock.cli.checking import stop_on_errors
 from penstock.cli.common import (
     CRASHED,
     console,
@@ -21,12 +22,12 @@ from penstock.cli.view import Moment, plain_line, render, spans_of
 from penstock.engine.checkpoint import last_offsets
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY, Pipeline
-from penstock.engine.source import check_source
 from penstock.engine.spark import open_spark
 from penstock.errors import PenstockError
 from penstock.observe.lag import TopicEnds
 from penstock.observe.recorder import Recorder
 from penstock.paths import DataDir
+from penstock.preflight import Start, look
 from penstock.sinks.kafka import ensure_source_topic
 from penstock.spec import PipelineSpec
 from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
@@ -45,9 +46,11 @@ def run_pipeline(
     master: str,
 ) -> Recorder:
     addresses = resolve_addresses(spec, data)
+    endpoints = Endpoints(addresses.kafka, addresses.clickhouse, addresses.postgres)
+    start = Start(master, tuple(adopt), create_topics)
+    stop_on_errors(look(spec, data, endpoints, journal_path(data, spec), start))
     if create_topics:
         ensure_source_topic(addresses.kafka, spec.source.topic, spec.source.partitions)
-    check_source(spec, addresses.kafka)
     done = last_offsets(data.checkpoints / spec.name, spec.source.topic)
     ends = TopicEnds(addresses.kafka, spec.source.topic, spec.source.partitions)
     with Recorder(journal_path(data, spec), ends, spec.name, done) as recorder:
@@ -66,7 +69,7 @@ def run_pipeline(
         pipeline = Pipeline(
             spec,
             data,
-            Endpoints(addresses.kafka, addresses.clickhouse, addresses.postgres),
+            endpoints,
             spark,
             on_receipt=recorder.receipt,
             say=tell,

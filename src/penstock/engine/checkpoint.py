@@ -62,16 +62,16 @@ class Checkpoint:
         return {partition: (starts.get(partition, 0), end) for partition, end in sorted(ends.items())}
 
     def _read(self, path: Path) -> Offsets:
-        return _offsets(path, self._topic)
+        return offsets_in(path, self._topic)
 
     def last_planned(self) -> int:
         """The newest batch that has its offsets, and so may have run; -1 before the first."""
-        newest = _newest(self.path / "offsets")
+        newest = newest_batch(self.path / "offsets")
         return int(newest.name) if newest else -1
 
     def watermark_ms(self) -> int:
         """Where the clock stands after the newest batch; 0 before the first."""
-        newest = _newest(self.path / "commits")
+        newest = newest_batch(self.path / "commits")
         if newest is None:
             return 0
         said: dict[str, Any] = json.loads(newest.read_text().splitlines()[-1])
@@ -80,17 +80,19 @@ class Checkpoint:
 
 def last_offsets(path: Path, topic: str) -> Offsets:
     """The end of the newest batch that was planned on a checkpoint; empty before the first."""
-    newest = _newest(path / "offsets")
-    return _offsets(newest, topic) if newest else {}
+    newest = newest_batch(path / "offsets")
+    return offsets_in(newest, topic) if newest else {}
 
 
-def _offsets(path: Path, topic: str) -> Offsets:
+def offsets_in(path: Path, topic: str) -> Offsets:
+    """The offsets of a topic in a file of the checkpoint."""
     # The last line holds the offsets by topic; a version and the batch's metadata stand before it.
     by_topic = json.loads(path.read_text().splitlines()[-1])
     return {int(partition): int(offset) for partition, offset in by_topic.get(topic, {}).items()}
 
 
-def _newest(directory: Path) -> Path | None:
+def newest_batch(directory: Path) -> Path | None:
+    """The file of the newest batch in a directory of the checkpoint."""
     batches = [path for path in directory.glob("[0-9]*") if path.name.isdecimal()]
     return max(batches, key=lambda path: int(path.name), default=None)
 

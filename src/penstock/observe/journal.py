@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from penstock.engine.receipt import Receipt
 from penstock.observe.latency import Latency
@@ -79,6 +79,13 @@ class JournalReader:
     def __init__(self, path: Path, *, from_end: bool = False) -> None:
         self._path = path
         self._at = path.stat().st_size if from_end and path.exists() else 0
+
+    @classmethod
+    def tail(cls, path: Path, bytes_max: int) -> Self:
+        """Reads from so far before the end; the line that this cuts in two is left out."""
+        reader = cls(path, from_end=True)
+        reader._at = max(0, reader._at - bytes_max)
+        return reader
 
     def new(self) -> Iterator[Entry]:
         """Entries since the last call; a line that is still being written waits for the next one."""

@@ -23,8 +23,12 @@ CONTROL_TOPIC = "penstock-positions"
 _log = logging.getLogger("penstock.sinks.kafka")
 _log.addHandler(logging.NullHandler())
 
-_SLOT = 0
-_TRANSACTION_TIMEOUT_MS = 120_000
+SLOT = 0
+"""Of all sinks: one writer each."""
+
+TRANSACTION_TIMEOUT_MS = 120_000
+"""How long a transaction may be open before the cluster ends it; one is open while a batch is written."""
+
 _CALL_TIMEOUT_S = 30.0
 
 QUIET: dict[str, str | int | bool] = {"log_level": 0}
@@ -99,11 +103,11 @@ class TransactionalKafkaSink:
         self._encode = encode
         self._adopt = adopt
         self._bootstrap = bootstrap
-        self._transactional_id = f"penstock-{query}-{name}-{_SLOT}"
+        self._transactional_id = f"penstock-{query}-{name}-{SLOT}"
         self._positions = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": f"penstock-{query}-{name}",
+                "group.id": positions_group(query, name),
                 "enable.auto.commit": False,
                 **QUIET,
             }
@@ -113,7 +117,7 @@ class TransactionalKafkaSink:
 
     def _prepare(self) -> Producer:
         return transactional_producer(
-            self._bootstrap, self._transactional_id, self._topic, timeout_ms=_TRANSACTION_TIMEOUT_MS
+            self._bootstrap, self._transactional_id, self._topic, timeout_ms=TRANSACTION_TIMEOUT_MS
         )
 
     def write(self, batch: Batch) -> Written:
@@ -136,25 +140,21 @@ class TransactionalKafkaSink:
             send(producer, self._topic, message, deliveries)
         mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
         # The offset is the next batch: a committed offset is where reading goes on.
-        offsets = [TopicPartition(CONTROL_TOPIC, _SLOT, batch.number + 1, metadata=mark)]
+        offsets = [TopicPartition(CONTROL_TOPIC, SLOT, batch.number + 1, metadata=mark)]
         producer.send_offsets_to_transaction(
             offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
         )
         commit(producer, deliveries)
 
     def _position(self) -> Position | None:
-        held = self._committed()
-        # An offset that was set by hand has no metadata: as good as none.
-        if held.offset < 0 or not held.metadata:
-            return None
-        return Position(**json.loads(held.metadata))
+        return position_in(self._committed())
 
     def _committed(self) -> TopicPartition:
         deadline = time.monotonic() + _CALL_TIMEOUT_S
         while True:
             try:
                 [held] = self._positions.committed(
-                    [TopicPartition(CONTROL_TOPIC, _SLOT)], timeout=_CALL_TIMEOUT_S
+                    [TopicPartition(CONTROL_TOPIC, SLOT)], timeout=_CALL_TIMEOUT_S
                 )
                 if held.error is not None:
                     raise KafkaException(held.error)
@@ -200,6 +200,19 @@ class KeyedKafkaSink:
 
     def close(self) -> None:
         self._producer.flush(1.0)
+
+
+def positions_group(query: str, sink: str) -> str:
+    """The consumer group whose offset on the control topic is a sink's position."""
+    return f"penstock-{query}-{sink}"
+
+
+def position_in(held: TopicPartition) -> Position | None:
+    """The position that a committed offset is."""
+    # An offset that was set by hand has no metadata: as good as none.
+    if held.offset < 0 or not held.metadata:
+        return None
+    return Position(**json.loads(held.metadata))
 
 
 def transactional_producer(bootstrap: str, transactional_id: str, topic: str, *, timeout_ms: int) -> Producer:

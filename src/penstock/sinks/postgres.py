@@ -98,7 +98,7 @@ class PostgresSink:
 
     def _connect(self, address: str) -> Connection:
         try:
-            parts = _parse(address)
+            parts = parse_address(address)
         except ValueError as error:
             raise SinkError(
                 f"sink {self.name}: {error}",
@@ -157,7 +157,7 @@ class PostgresSink:
 def postgres_answers(address: str) -> bool:
     """Whether a PostgreSQL server answers at all."""
     try:
-        _open(_parse(address)).close()
+        _open(parse_address(address)).close()
     except (psycopg.Error, ValueError):
         return False
     return True
@@ -173,7 +173,7 @@ def _open(parts: dict[str, Any]) -> Connection:
     return connection
 
 
-def _parse(address: str) -> dict[str, Any]:
+def parse_address(address: str) -> dict[str, Any]:
     """The parts of an address. Errors of libpq can show a password that was not encoded; ours do not."""
     try:
         parts = conninfo_to_dict(address)

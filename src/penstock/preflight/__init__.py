@@ -1,0 +1,11 @@
+"""Before a start: what the services, the checkpoints and the machine are, and what that means.
+
+`look` reads facts and changes nothing; `judge` turns them into findings and does no I/O.
+"""
+
+from penstock.preflight.facts import Facts, Start
+from penstock.preflight.finding import Finding
+from penstock.preflight.judge import could_look, judge
+from penstock.preflight.look import look
+
+__all__ = ["Facts", "Finding", "Start", "could_look", "judge", "look"]

@@ -1,0 +1,81 @@
+"""What the checkpoints of a pipeline say, read as files and without taking their locks."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from penstock.engine.checkpoint import newest_batch, offsets_in
+from penstock.engine.layout import StateLayout
+from penstock.engine.slots import realtime_sinks
+from penstock.errors import StateMismatch, first_line
+from penstock.preflight.facts import CheckpointFacts, queries
+from penstock.spec import PipelineSpec
+
+T = TypeVar("T")
+
+
+def read_checkpoints(spec: PipelineSpec, directory: Path) -> tuple[CheckpointFacts, ...]:
+    """One for each query, also where nothing is there yet."""
+    realtime = {sink.name for sink in realtime_sinks(spec)}
+    return tuple(
+        _checkpoint(
+            query,
+            directory / query,
+            spec.source.topic,
+            tuple(sink.name for sink in sinks),
+            realtime=any(sink.name in realtime for sink in sinks),
+        )
+        for query, sinks in queries(spec).items()
+    )
+
+
+def _checkpoint(
+    query: str, path: Path, topic: str, sinks: tuple[str, ...], *, realtime: bool
+) -> CheckpointFacts:
+    damage: list[str] = []
+
+    def tried(what: str, read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except StateMismatch as error:
+            damage.append(error.message)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            damage.append(f"{path / what} cannot be read: {first_line(error)}")
+        return otherwise
+
+    # The one that may still move is looked at last: a batch is planned before it is committed.
+    committed, planned = _newest(path / "commits"), _newest(path / "offsets")
+    before = planned - 1 if planned > committed else planned
+    start = f"offsets/{before}" if before >= 0 else "sources/0/0"
+    return CheckpointFacts(
+        query=query,
+        path=str(path),
+        sinks=sinks,
+        realtime=realtime,
+        locked=tried(".lock", lambda: _is_locked(path / ".lock"), False),
+        planned=planned,
+        committed=committed,
+        next=tried(start, lambda: offsets_in(path / start, topic), {}) if planned >= 0 else {},
+        layout=tried("state-layout.json", lambda: StateLayout.read(path / "state-layout.json"), None),
+        damage=tuple(damage),
+    )
+
+
+def _newest(directory: Path) -> int:
+    newest = newest_batch(directory)
+    return int(newest.name) if newest else -1
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a pipeline holds it. Ours is shared, and held no longer than it takes to ask."""
+    if not path.exists():
+        return False
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
