@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from penstock import __version__
-from penstock.cli import demo, produce, run, services, spec
+from penstock.cli import demo, faults, produce, run, services, spec
 
 app = typer.Typer(
     name="penstock",
@@ -19,6 +19,7 @@ run.add_to(app)
 produce.add_to(app)
 demo.add_to(app)
 spec.add_to(app)
+faults.add_to(app)
 
 
 @app.callback(invoke_without_command=True)
