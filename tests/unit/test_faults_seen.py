@@ -48,4 +48,4 @@ def test_only_a_part_of_what_is_there_is_seen_without_a_word(
     seen: dict[int, Row], final: dict[int, Row]
 ) -> None:
     is_part = bool(seen) and seen.items() <= final.items() and not twice(final.values())
-    assert (differences("t", dict(seen), dict(final)) == []) == is_part
+    assert (differences("t", {**seen}, {**final}) == []) == is_part

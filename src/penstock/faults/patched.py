@@ -55,23 +55,22 @@ def no_comparison() -> None:
     """Take a batch that comes again for the same, whatever is in it."""
     from penstock.sinks import protocol
 
-    def accepts(*_: object) -> None:
-        return None
-
-    protocol._compare = accepts
+    protocol._compare = lambda *_: None  # type: ignore[assignment]
 
 
 def slow_commit() -> None:
     """Wait before each commit of a transaction, so that a fault can be sure to meet one that is open."""
+    from confluent_kafka import Producer
+
     from penstock.sinks import kafka
 
-    class Waiting(kafka.Producer):  # type: ignore[misc]
+    class Waiting(Producer):  # type: ignore[misc]
         def commit_transaction(self, *arguments: Any) -> None:
             Path(os.environ[MARK]).touch()
             time.sleep(_COMMIT_WAITS_S)
             super().commit_transaction(*arguments)
 
-    kafka.Producer = Waiting
+    kafka.Producer = Waiting  # type: ignore[attr-defined]
 
 
 def poison() -> None:

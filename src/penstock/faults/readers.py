@@ -86,7 +86,7 @@ class TopicReader(Reader):
         return Row((row[span_id(self._spec)], row["version"]), content)
 
     def judge(self) -> list[str]:
-        final = {
+        final: dict[Hashable, Row] = {
             _place(message): self._row(message) for message in read_topic(self._bootstrap, self._sink.topic)
         }
         return differences(self.name, self._seen, final)

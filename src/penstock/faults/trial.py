@@ -129,11 +129,18 @@ class Trial:
             if not until(deadline_s, poll_s=0.2):
                 raise Unmet(f"not drained within {within_s:.0f} s")
 
-    def await_refusal(self, program: Program, *words: str, within_s: float = STARTED_WITHIN_S) -> None:
-        """Wait until a pipeline ends by its own decision, and says one of these words about it."""
-        status = program.await_end(within_s)
-        if status is None:
-            raise Unmet(f"a pipeline that must refuse still runs after {within_s:.0f} s")
+    def await_refusal(self, host: Host, *words: str, within_s: float = STARTED_WITHIN_S) -> None:
+        """Wait until a host's pipeline ends by its own decision, without a batch, and says why."""
+        program, deadline_s = host.program, time.monotonic() + within_s
+        while (status := program.status()) is None:
+            if batches := host.watch.batches():
+                raise Unmet(f"a pipeline that must refuse took batch {batches[0].receipt.batch}")
+            if not until(deadline_s):
+                raise Unmet(f"a pipeline that must refuse still runs after {within_s:.0f} s")
+        self.check_refusal(program, status, words)
+
+    def check_refusal(self, program: Program, status: int | None, words: Sequence[str]) -> None:
+        """An end by decision has status 1, and one of these words."""
         if status != 1 or not any(word in program.said() for word in words):
             expected = " or ".join(f'"{word}"' for word in words)
             raise Unmet(f"expected status 1 and {expected}, got status {status}:\n{program.last_words()}")
