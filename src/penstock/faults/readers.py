@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from hashlib import blake2b
 
 import psycopg
+from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from psycopg import sql
@@ -107,20 +108,22 @@ class TableReader(Reader):
         self._came_twice: list[str] = []
 
     def _run(self) -> None:
-        while not self._over.wait(_POLL_S):
+        while not self._over.is_set():
             try:
-                found = self._rows(self._newest - 1)
+                client = connect(self._address)
+                while not self._over.wait(_POLL_S):
+                    self._look(client)
+                client.close()
             except (ClickHouseError, OSError):
-                continue  # it was killed, or has no table yet: that is what it is watched for
-            self._came_twice += differences(self.name, found, found) if found else []
-            self._seen |= found
+                self._over.wait(_POLL_S)  # it was killed, or has no table yet: that is what it is watched for
 
-    def _rows(self, from_batch: int) -> dict[Hashable, Row]:
-        client = connect(self._address)
-        try:
-            rows = client.query(f"{self._query}{from_batch}").result_rows
-        finally:
-            client.close()
+    def _look(self, client: Client) -> None:
+        found = self._rows(client, self._newest - 1)
+        self._came_twice += differences(self.name, found, found) if found else []
+        self._seen |= found
+
+    def _rows(self, client: Client, from_batch: int) -> dict[Hashable, Row]:
+        rows = client.query(f"{self._query}{from_batch}").result_rows
         self._newest = max([self._newest, *(batch for *_, batch in rows)])
         # The place of a row is its number among those of the same name: the second one is a repetition.
         found: dict[Hashable, Row] = {}
@@ -132,7 +135,10 @@ class TableReader(Reader):
         return found
 
     def judge(self) -> list[str]:
-        return [*self._came_twice[:1], *differences(self.name, self._seen, self._rows(0))]
+        client = connect(self._address)
+        final = self._rows(client, 0)
+        client.close()
+        return [*self._came_twice[:1], *differences(self.name, self._seen, final)]
 
 
 class PositionReader(Reader):
