@@ -43,8 +43,10 @@ integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL
 sample: $(SYNCED) ## Try a few of the faults
 	$(BIN)/pytest tests/faults -m sample
 
-faults: $(SYNCED) ## Kill parts of a running demo, each at ROUNDS moments, and audit
-	FAULT_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/faults
+faults: $(SYNCED) ## Do every fault at ROUNDS moments to a running pipeline, and judge; see docs/faults.md
+	$(BIN)/penstock faults --rounds $(ROUNDS) $(if $(JSON),--json $(JSON))
+	$(BIN)/penstock faults --mutate
+	FAULT_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/faults/test_demo.py
 
 bench: $(SYNCED) ## Measure what each stage costs, how cost grows and what skew does
 	$(BIN)/python -m penstock.bench.stages
