@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -73,7 +74,7 @@ class Rig:
         state = self.spark.read.format("statestore").option("stateVarName", "spans")
         return state.load(str(self.data.checkpoints / self.spec.name)).count()
 
-    def run_until_quiet(self, adopt: tuple[str, ...] = (), quiet_s: float = QUIET_S) -> list[Receipt]:
+    def run_until_quiet(self, quiet_s: float = QUIET_S, **how: Any) -> list[Receipt]:
         """Run until nothing has happened for a while; the receipts of this run."""
         journal = JournalWriter(self.data.runs / self.spec.name / "journal.jsonl")
         stop, last = threading.Event(), [time.monotonic() + 30]
@@ -90,7 +91,7 @@ class Rig:
                     stop.set()
 
         pipeline = Pipeline(
-            self.spec, self.data, self.endpoints, self.spark, on_receipt=keep, say=print, adopt=adopt
+            self.spec, self.data, self.endpoints, self.spark, on_receipt=keep, say=print, **how
         )
         watcher = threading.Thread(target=watch)
         watcher.start()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.preflight.facts import Away, Facts, JournalFacts, MissingTopic, Start, Unreadable
+from penstock.preflight.facts import Away, Facts, JournalFacts, KafkaFacts, MissingTopic, Start, Unreadable
 from penstock.preflight.judge import could_look, judge
 from tests.unit.preflight_facts import (
     DAY_MS,
@@ -113,14 +113,40 @@ def test_offsets_beyond_the_end_say_that_the_topic_was_recreated(next_: dict[int
 @pytest.mark.parametrize(
     ("first", "what"),
     [
-        ({0: 91, 1: 0}, "1 record that visits has not read were deleted, of partition 0 (1)"),
-        ({0: 95, 1: 100}, "15 records that visits has not read were deleted, of partition 0 (5), 1 (10)"),
+        ({0: 91, 1: 0}, "1 record that visits has not read were deleted, of partition 0 (offsets 90 to 90)"),
+        (
+            {0: 95, 1: 100},
+            "15 records that visits has not read were deleted, of partition 0 (offsets 90 to 94),"
+            " 1 (offsets 90 to 99)",
+        ),
     ],
 )
 def test_records_that_were_deleted_unread_are_counted(first: dict[int, int], what: str) -> None:
     found = only(with_kafka(first=first))
     assert found.stops
     assert found.what == what
+    assert "--accept-loss" in found.fix
+
+
+def test_records_that_were_deleted_unread_can_be_given_up() -> None:
+    facts = with_kafka(first={0: 95, 1: 0})
+    found = only(replace(facts, start=replace(facts.start, accept_loss=True)))
+    assert (found.severity, found.stops) == ("warning", False)
+
+
+@pytest.mark.parametrize(
+    ("known", "seen", "recreated"), [("a", "b", True), ("a", "a", False), ("", "b", False), ("a", "", False)]
+)
+def test_a_topic_that_was_created_anew_has_another_id(known: str, seen: str, recreated: bool) -> None:
+    facts = with_checkpoint(topic_id=known)
+    assert isinstance(facts.kafka, KafkaFacts)
+    # Offsets that would look gone are those of another topic.
+    facts = replace(facts, kafka=replace(facts.kafka, source_id=seen, first={0: 0, 1: 0}))
+    found = matters(facts)
+    assert [finding.what.startswith("was deleted and created anew") for finding in found] == (
+        [True] if recreated else []
+    )
+    assert all(finding.stops and "--set name=visits-2" in finding.fix for finding in found)
 
 
 def test_a_partition_of_which_nobody_tells_the_end_is_not_judged() -> None:

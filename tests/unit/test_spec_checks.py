@@ -201,8 +201,7 @@ CASES: list[tuple[Any, ...]] = [
     (
         "sink.1.rows",
         ["events", "rejected"],
-        'sink[1].rows = ["events", "rejected"]: rejected rows are single records:'
-        " give them a sink of their own",
+        'sink[1].rows = ["events", "rejected"]: rejected rows are set aside: give them a sink of their own',
     ),
     (
         "cleanse.dedupe",

@@ -46,7 +46,7 @@ def test_the_shipped_pipeline_is_read() -> None:
         "sessions_table",
         "dead-letters",
     ]
-    assert spec.sink[3].rows == ("rejected", "late")
+    assert spec.sink[3].rows == ("rejected", "late", "refused")
     assert spec.sink[2].guarantee == "exactly_once"
 
 
@@ -288,7 +288,9 @@ def test_a_tier_reads_the_key_without_which_an_event_is_rejected(tier: Tier) -> 
 def test_the_reference_tells_every_key_with_its_default_and_an_example() -> None:
     text = reference()
     assert "gap (duration; required)\n    A session ends after this long without an event.\n" in text
-    assert "rows (list of final | live | events | rejected | late | duplicate; default: final)" in text
+    assert (
+        "rows (list of final | live | events | rejected | late | duplicate | refused; default: final)" in text
+    )
     assert "where (section of name = Spark SQL; optional)" in text
     assert "default (section of name = value; optional)" in text
     assert "measures (section of name = aggregate; required)" in text

@@ -59,19 +59,19 @@ CASES: list[tuple[str, Any, str]] = [
     (
         "sink.0.rows",
         "finals",
-        'sink[0].rows = "finals": expected one of final, live, events, rejected, late, duplicate;'
+        'sink[0].rows = "finals": expected one of final, live, events, rejected, late, duplicate, refused;'
         ' did you mean "final"?',
     ),
     (
         "sink.3.rows",
         ["rejected", "lat"],
-        'sink[3].rows[1] = "lat": expected one of final, live, events, rejected, late, duplicate;'
+        'sink[3].rows[1] = "lat": expected one of final, live, events, rejected, late, duplicate, refused;'
         ' did you mean "late"?',
     ),
     (
         "sink.0.rows",
         ["final", "late"],
-        'sink[0].rows = ["final", "late"]: late rows are single records: give them a sink of their own',
+        'sink[0].rows = ["final", "late"]: late rows are set aside: give them a sink of their own',
     ),
     (
         "sink.1.rows",

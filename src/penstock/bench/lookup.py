@@ -57,7 +57,8 @@ def _broadcast_join(rig: Rig, users: int) -> None:
     """The rows as Spark's broadcast holds them, once one key has been joined with them."""
     spark = rig.spark
     rows = spark.read.parquet(str(rig.data.reference / "users.parquet")).withColumnRenamed("user_id", KEY)
-    one = spark.range(1).select(F.lit("u1").alias("user_id"))
+    # No literal: Spark would look for it in the file, and broadcast what it found.
+    one = spark.range(1).select(F.concat(F.lit("u"), F.col("id").cast("string")).alias("user_id"))
     before, began = heap_bytes(spark), time.perf_counter()
     joined = one.join(F.broadcast(rows.select(KEY, "segment", "country")), F.col("user_id") == F.col(KEY))
     joined.collect()  # its plan holds the rows; a count would have one of its own, and let go of it

@@ -19,7 +19,7 @@ from penstock.cli.common import (
 )
 from penstock.paths import DataDir
 
-Kind = Literal["rejected", "late", "duplicate"]
+Kind = Literal["rejected", "late", "duplicate", "refused"]
 SinkOption = Annotated[
     str | None, typer.Option("--sink", help="Which sink, where the pipeline has several of dead letters.")
 ]

@@ -38,6 +38,16 @@ def run(
         list[str] | None,
         typer.Option(help="Take what this sink holds as right, although it lost its position."),
     ] = None,
+    accept_loss: Annotated[
+        bool, typer.Option(help="Go on without records that were deleted before they were read.")
+    ] = False,
+    after: Annotated[
+        str,
+        typer.Option(
+            metavar="PIPELINE",
+            help="With a new name: begin behind the last batch of this pipeline, without its state.",
+        ),
+    ] = "",
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
     with_parent: Annotated[
         bool, typer.Option(hidden=True, help="End when the starting process is gone.")
@@ -48,15 +58,18 @@ def run(
     Examples:
       penstock run clickstream
       penstock run my.toml --set 'sessions.gap=10 minutes' --seconds 60 --json out.json
+      penstock run clickstream --set name=clickstream-2 --after clickstream
     """
     stop = threading.Event()
     stop_on_signal(stop)
     if with_parent:
         stop_with_parent(stop)
     from penstock.cli.running import report, run_pipeline
+    from penstock.preflight import Start
 
     with readable_errors():
         described = load_spec(spec, settings)
         where = DataDir.at(data)
-        recorder = run_pipeline(described, where, stop, seconds, create_topics, adopt or [], master)
+        start = Start(master, tuple(adopt or ()), create_topics, accept_loss, after)
+        recorder = run_pipeline(described, where, stop, seconds, start)
         write_json(json, report(recorder))

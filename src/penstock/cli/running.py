@@ -23,11 +23,12 @@ from penstock.engine.checkpoint import last_offsets
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY, Pipeline
 from penstock.engine.spark import open_spark
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, SourceError, SpecError
+from penstock.observe.journal import reached
 from penstock.observe.lag import TopicEnds
 from penstock.observe.recorder import Recorder
 from penstock.paths import DataDir
-from penstock.preflight import Start, look
+from penstock.preflight import KafkaFacts, Start, look, queries
 from penstock.sinks.kafka import ensure_source_topic
 from penstock.spec import PipelineSpec
 from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
@@ -41,15 +42,14 @@ def run_pipeline(
     data: DataDir,
     stop: threading.Event,
     seconds: float | None,
-    create_topics: bool,
-    adopt: list[str],
-    master: str,
+    start: Start,
 ) -> Recorder:
     addresses = resolve_addresses(spec, data)
     endpoints = Endpoints(addresses.kafka, addresses.clickhouse, addresses.postgres)
-    start = Start(master, tuple(adopt), create_topics)
-    stop_on_errors(look(spec, data, endpoints, journal_path(data, spec), start))
-    if create_topics:
+    behind = _behind(start.after, spec, data) if start.after else {}
+    seen = look(spec, data, endpoints, journal_path(data, spec), start)
+    stop_on_errors(seen)
+    if start.create_topics:
         ensure_source_topic(addresses.kafka, spec.source.topic, spec.source.partitions)
     done = last_offsets(data.checkpoints / spec.name, spec.source.topic)
     ends = TopicEnds(addresses.kafka, spec.source.topic, spec.source.partitions)
@@ -65,7 +65,7 @@ def run_pipeline(
             if "final" not in sink.rows:
                 tell(f"engine = plain makes final rows only: nothing will go to {sink.name}")
         tell("starting Spark ...")
-        spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home, master=master)
+        spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home, master=start.master)
         pipeline = Pipeline(
             spec,
             data,
@@ -73,7 +73,9 @@ def run_pipeline(
             spark,
             on_receipt=recorder.receipt,
             say=tell,
-            adopt=adopt,
+            adopt=start.adopt,
+            start=behind,
+            first=seen.kafka.first if start.accept_loss and isinstance(seen.kafka, KafkaFacts) else None,
         )
         failures: list[BaseException] = []
         worker = threading.Thread(
@@ -91,6 +93,23 @@ def run_pipeline(
     spark.stop()
     pipeline.close()
     return recorder
+
+
+def _behind(pipeline: str, spec: PipelineSpec, data: DataDir) -> dict[str, dict[int, int]]:
+    """Where the queries of a pipeline begin that takes over from another, by name and partition."""
+    if pipeline == spec.name:
+        raise SpecError(
+            "--after", [f"{pipeline} goes on from its checkpoint; for a new one: --set name={pipeline}-2"]
+        )
+    journal = data.runs / pipeline / "journal.jsonl"
+    done = reached(journal)
+    found = {name: done.get(pipeline + name.removeprefix(spec.name), {}) for name in queries(spec)}
+    if not all(found.values()):
+        raise SourceError(
+            f"{journal} does not tell how far {pipeline} has come",
+            hint="Name its data directory with --data, or read all of the topic, without --after.",
+        )
+    return found
 
 
 def _raise(failure: BaseException) -> NoReturn:

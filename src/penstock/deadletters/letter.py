@@ -53,6 +53,11 @@ class Letter:
     headers: Headers
 
     @property
+    def is_record(self) -> bool:
+        """Whether it holds a record of the source's topic, and all of it."""
+        return self.kind != "refused" and not any(name == f"{_PREFIX}cut" for name, _ in self.headers)
+
+    @property
     def address(self) -> str:
         return f"{self.topic}/{self.place.partition}/{self.place.offset}"
 

@@ -79,10 +79,23 @@ class Replay:
         for page in pages(letters):
             self.outcome.selected += len(page)
             # Most of a page is known to be replayed when a replay is run again: no transaction for those.
-            unmarked = self._unmarked(page)
+            unmarked = self._unmarked(self._records(page))
             if unmarked:
                 self._send(unmarked)
             yield self.outcome
+
+    def _records(self, letters: list[Letter]) -> list[Letter]:
+        """Those that can be sent again; a row that a sink refused is no record, and half a record is none."""
+        for letter in letters:
+            if not letter.is_record:
+                what = "a row that a sink refused" if letter.kind == "refused" else "cut: it was too large"
+                self._failed(letter, f"{what}; no record to replay")
+        return [letter for letter in letters if letter.is_record]
+
+    def _failed(self, letter: Letter, why: str) -> None:
+        self.outcome.failed += 1
+        if len(self.outcome.problems) < _PROBLEMS_KEPT:
+            self.outcome.problems.append(f"{letter.place}: {why}")
 
     def _unmarked(self, letters: list[Letter]) -> list[Letter]:
         """Those whose record has no mark yet; of several letters of one record, one."""
@@ -111,9 +124,7 @@ class Replay:
                 self._send(letters[:middle])
                 self._send(letters[middle:])
                 return
-            self.outcome.failed += 1
-            if len(self.outcome.problems) < _PROBLEMS_KEPT:
-                self.outcome.problems.append(f"{letters[0].place}: {error.args[0].str()}")
+            self._failed(letters[0], error.args[0].str())
 
     def _transact(self, producer: Producer, letters: list[Letter]) -> None:
         topic, now_ms = letters[0].source, time.time_ns() // 1_000_000

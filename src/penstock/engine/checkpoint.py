@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from penstock.engine.layout import StateLayout
-from penstock.errors import CheckpointInUse
+from penstock.errors import CheckpointInUse, SourceError
 
 Offsets = dict[int, int]
+
+TOPIC_ID = "topic-id"
+"""The file with the id that the cluster gave to the source's topic; one that is created anew has another."""
 
 
 class Checkpoint:
@@ -42,6 +45,43 @@ class Checkpoint:
             say(text)
         layout.write(file)
         return layout, have.new_sinks(wanted)
+
+    def belongs_to(self, topic_id: str) -> None:
+        """Raise if the offsets of this checkpoint are of another topic of the same name."""
+        file = self.path / TOPIC_ID
+        if not file.exists():
+            # A name of its own first: a process that is killed must not leave half an id.
+            written = file.with_suffix(".new")
+            written.write_text(topic_id)
+            written.rename(file)
+        elif file.read_text() != topic_id:
+            raise SourceError(
+                f"topic {self._topic} was deleted and created anew: {self.path.name} has read another of its"
+                " name, whose offsets say nothing about this one",
+                hint="Nothing was read of it. What there is to say: penstock check SPEC",
+            )
+
+    def pass_over(self, first: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """Let the next batch start at the first offsets that are left; what it leaves out, by partition.
+
+        Spark reads these offsets at its start, and never again. So its files still tell of every batch, and
+        an audit finds the hole and names it.
+        """
+        file = next_offsets_file(self.path)
+        if not file.exists():
+            return {}
+        at = self._read(file)
+        gone = {p: (offset, first[p]) for p, offset in at.items() if first.get(p, offset) > offset}
+        if gone:
+            *before, last = file.read_text().splitlines()
+            by_topic = json.loads(last)
+            by_topic[self._topic] |= {str(partition): end for partition, (_, end) in gone.items()}
+            written = file.with_name(f".{file.name}.new")
+            written.write_text("\n".join([*before, json.dumps(by_topic, separators=(",", ":"))]))
+            # Hadoop keeps a checksum beside the file, of what it wrote itself.
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+            written.rename(file)
+        return gone
 
     def sinks_began(self, names: Sequence[str]) -> None:
         """Remember that these sinks have had a batch: from now on each must know its position."""
@@ -89,6 +129,15 @@ def offsets_in(path: Path, topic: str) -> Offsets:
     # The last line holds the offsets by topic; a version and the batch's metadata stand before it.
     by_topic = json.loads(path.read_text().splitlines()[-1])
     return {int(partition): int(offset) for partition, offset in by_topic.get(topic, {}).items()}
+
+
+def next_offsets_file(path: Path) -> Path:
+    """The file with the offsets at which the next batch starts."""
+    planned, committed = newest_batch(path / "offsets"), newest_batch(path / "commits")
+    number = int(planned.name) if planned else -1
+    if committed is None or int(committed.name) < number:
+        number -= 1
+    return path / "offsets" / str(number) if number >= 0 else path / "sources" / "0" / "0"
 
 
 def newest_batch(directory: Path) -> Path | None:

@@ -16,10 +16,19 @@ from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.enrich import Lookups
 from penstock.engine.originals import Originals
 from penstock.engine.receipt import Receipt, SinkReceipt
-from penstock.engine.rows import for_sink, in_order, latency_counts, span_id, tally, with_originals
+from penstock.engine.rows import (
+    for_sink,
+    in_order,
+    latency_counts,
+    refused_rows,
+    span_id,
+    tally,
+    with_originals,
+    with_refused,
+)
 from penstock.sinks.clickhouse import ClickHouseSink
 from penstock.sinks.encode import dead_letters, json_rows
-from penstock.sinks.kafka import Encoder, KeyedKafkaSink, TransactionalKafkaSink
+from penstock.sinks.kafka import Encoder, KeyedKafkaSink, TransactionalKafkaSink, message_bytes
 from penstock.sinks.postgres import PostgresSink
 from penstock.sinks.protocol import Batch, Sink
 from penstock.spec import PipelineSpec
@@ -49,22 +58,45 @@ class Output:
 def open_outputs(
     spec: PipelineSpec, query: str, sinks: Sequence[spec_.Sink], at: Endpoints, adopt: Sequence[str]
 ) -> list[Output]:
-    """A fresh writer for every sink; opening one fences its predecessors."""
-    return [Output(sink, _open(spec, query, sink, at, adopt=sink.name in adopt)) for sink in sinks]
+    """A fresh writer for every sink; opening one fences its predecessors.
+
+    If one of them takes what is refused, the others set it aside.
+    """
+    set_aside = any("refused" in sink.rows for sink in sinks)
+    return [
+        Output(sink, _open(spec, query, sink, at, set_aside=set_aside, adopt=sink.name in adopt))
+        for sink in sinks
+    ]
 
 
-def _open(spec: PipelineSpec, query: str, sink: spec_.Sink, at: Endpoints, *, adopt: bool) -> Sink:
+def _open(
+    spec: PipelineSpec, query: str, sink: spec_.Sink, at: Endpoints, *, set_aside: bool, adopt: bool
+) -> Sink:
     exactly_once = sink.guarantee == "exactly_once"
     if isinstance(sink, spec_.KafkaSink):
-        encode = _encoder(spec, sink)
+        max_bytes = message_bytes(at.kafka, sink.topic)
+        encode = _encoder(spec, sink, max_bytes)
         if exactly_once:
-            return TransactionalKafkaSink(sink.name, at.kafka, sink.topic, query, encode, adopt=adopt)
-        return KeyedKafkaSink(sink.name, at.kafka, sink.topic, encode)
+            return TransactionalKafkaSink(
+                sink.name,
+                at.kafka,
+                sink.topic,
+                query,
+                encode,
+                max_bytes=max_bytes,
+                set_aside=set_aside,
+                adopt=adopt,
+            )
+        return KeyedKafkaSink(
+            sink.name, at.kafka, sink.topic, encode, max_bytes=max_bytes, set_aside=set_aside
+        )
     is_event = "events" in sink.rows
     key = (str(sink.key) if is_event else span_id(spec),)
     if isinstance(sink, spec_.ClickHouseSink):
         keep = "all" if exactly_once else "newest"
-        return ClickHouseSink(sink.name, at.clickhouse, sink.table, query, key=key, keep=keep, adopt=adopt)
+        return ClickHouseSink(
+            sink.name, at.clickhouse, sink.table, query, key=key, keep=keep, set_aside=set_aside, adopt=adopt
+        )
     return PostgresSink(
         sink.name,
         at.postgres,
@@ -74,15 +106,16 @@ def _open(spec: PipelineSpec, query: str, sink: spec_.Sink, at: Endpoints, *, ad
         version=None if is_event else "version",
         exactly_once=exactly_once,
         max_rows=int(sink.max_rows),
+        set_aside=set_aside,
         adopt=adopt,
     )
 
 
-def _encoder(spec: PipelineSpec, sink: spec_.KafkaSink) -> Encoder:
+def _encoder(spec: PipelineSpec, sink: spec_.KafkaSink, max_bytes: int) -> Encoder:
     if "events" in sink.rows:
         return json_rows(str(sink.key))
     if ASIDE & set(sink.rows):
-        return dead_letters(spec.source.topic)
+        return dead_letters(spec.source.topic, max_bytes)
     return json_rows(spec.grouping.key if spec.grouping else spec.source.key)
 
 
@@ -128,7 +161,7 @@ class BatchWriter:
         rows = in_order(frame.toArrow())
         compute_ms = _since_ms(start)
         rows = self._with_bytes(rows)
-        receipts = list(self._pool.map(lambda output: self._to_sink(output, rows, batch), self._outputs))
+        receipts = self._to_sinks(rows, batch)
         receipt = Receipt(
             query=self._query,
             batch=batch,
@@ -155,18 +188,31 @@ class BatchWriter:
         origins = zip(aside.column("partition").to_pylist(), aside.column("offset").to_pylist(), strict=True)
         return with_originals(rows, self._originals.fetch(origins))
 
-    def _to_sink(self, output: Output, rows: pa.Table, number: int) -> SinkReceipt:
+    def _to_sinks(self, rows: pa.Table, number: int) -> list[SinkReceipt]:
+        """To all side by side, but what is refused by others can only be written after them."""
+        last = [output for output in self._outputs if "refused" in output.described.rows]
+        first = [output for output in self._outputs if output not in last]
+        done = list(self._pool.map(lambda output: self._to_sink(output, rows, number), first))
+        rows = with_refused(rows, [refused for _, refused in done])
+        done += self._pool.map(lambda output: self._to_sink(output, rows, number), last)
+        by_name = {receipt.name: receipt for receipt, _ in done}
+        return [by_name[output.sink.name] for output in self._outputs]
+
+    def _to_sink(self, output: Output, rows: pa.Table, number: int) -> tuple[SinkReceipt, pa.Table]:
+        """The receipt, and the rows that were refused, to be set aside."""
         start = time.perf_counter()
         chosen = for_sink(rows, output.described, self._spec, self._query, number)
         written = output.sink.write(Batch.of(self._query, number, chosen))
-        return SinkReceipt(
+        receipt = SinkReceipt(
             name=output.sink.name,
             rows=written.count,
             digest=written.digest,
             replayed=written.replayed,
             write_ms=_since_ms(start),
             visible_at_ms=_wall_ms(),
+            refused=len(written.refused),
         )
+        return receipt, refused_rows(rows, output.described, chosen, written.refused)
 
     def _visible_at_ms(self, receipts: Sequence[SinkReceipt]) -> int:
         """When the freshest rows could be read: at the sink of live rows, or at the slowest where none is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from pyspark.errors import AnalysisException
@@ -47,8 +47,16 @@ class Pipeline:
         on_receipt: Callable[[Receipt], None],
         say: Callable[[str], None],
         adopt: Sequence[str] = (),
+        start: Mapping[str, Mapping[int, int]] | None = None,
+        first: Mapping[int, int] | None = None,
     ) -> None:
+        """Where queries begin that have no checkpoint is the spec's to say, or `start`'s, by name.
+
+        Records before `first` are given up; otherwise a query whose records are gone does not run.
+        """
         self._spec = spec
+        self._start = start or {}
+        self._first = first or {}
         self._data = data
         self._endpoints = endpoints
         self._spark = spark
@@ -77,9 +85,9 @@ class Pipeline:
         if tier == "groups":
             ensure_topics(self._endpoints.kafka, {clock_topic(spec): 1})
             topics.append(clock_topic(spec))
-        checkpoint = Checkpoint(self._data.checkpoints / name, spec.source.topic)
+        checkpoint = self._checkpoint(name)
         try:
-            records = read_source(self._spark, spec, self._endpoints.kafka, topics)
+            records = read_source(self._spark, spec, self._endpoints.kafka, topics, self._start.get(name))
             lookups = None
             if spec.engine == "kernel":
                 lookups = Lookups(self._spark, self._references, checkpoint, self._say)
@@ -115,9 +123,9 @@ class Pipeline:
 
     def _realtime_query(self, sink: KafkaSink) -> RealtimeQuery:
         spec, name = self._spec, f"{self._spec.name}-{sink.name}"
-        checkpoint = Checkpoint(self._data.checkpoints / name, spec.source.topic)
+        checkpoint = self._checkpoint(name)
         try:
-            records = read_realtime(self._spark, spec, self._endpoints.kafka)
+            records = read_realtime(self._spark, spec, self._endpoints.kafka, self._start.get(name))
             lookups = Lookups(self._spark, self._references, checkpoint, self._say, at_once=True)
             rows = build_realtime(self._spark, records, spec, lookups, sink)
             # There is no state; but a position is one of this topic alone.
@@ -138,6 +146,12 @@ class Pipeline:
             on_ready=lambda: self._ready(name),
             say=self._say,
         )
+
+    def _checkpoint(self, name: str) -> Checkpoint:
+        checkpoint = Checkpoint(self._data.checkpoints / name, self._spec.source.topic)
+        for partition, (at, first) in checkpoint.pass_over(self._first).items():
+            self._say(f"{name}: gives up offsets {at} to {first - 1} of partition {partition}")
+        return checkpoint
 
     def _ready(self, name: str) -> None:
         with self._lock:

@@ -17,6 +17,7 @@ from penstock.engine.enrich import Lookups
 from penstock.engine.originals import Originals
 from penstock.engine.outputs import BatchWriter, Endpoints, open_outputs
 from penstock.engine.receipt import Receipt
+from penstock.engine.source import records_gone, topic_id
 from penstock.errors import PenstockError, PipelineFailed, SinkError, first_line
 from penstock.paths import DataDir
 from penstock.sinks.clickhouse import clickhouse_answers
@@ -51,9 +52,14 @@ class Query:
         """Run until told to stop; failures that pass are waited out, others raised."""
         attempts = 0
         while not stop.is_set():
-            progressed, failure = self._run_once(stop)
+            try:
+                self.checkpoint.belongs_to(topic_id(self.spec, self.endpoints.kafka))
+                progressed, failure = self._run_once(stop)
+            except SinkError as error:
+                progressed, failure = False, error
             if failure is None:
                 return
+            failure = records_gone(self.spec, failure) or failure
             # A PenstockError other than a plain SinkError says that going on would do harm.
             if isinstance(failure, PenstockError) and type(failure) is not SinkError:
                 raise failure
@@ -67,11 +73,8 @@ class Query:
 
     def _run_once(self, stop: threading.Event) -> tuple[bool, Exception | None]:
         """One life of the query: whether any batch succeeded, and what ended it (None when told to stop)."""
-        try:
-            ensure_topics(self.endpoints.kafka, self._topics())
-            outputs = open_outputs(self.spec, self.name, self.sinks, self.endpoints, self.adopt)
-        except SinkError as error:
-            return False, error
+        ensure_topics(self.endpoints.kafka, self._topics())
+        outputs = open_outputs(self.spec, self.name, self.sinks, self.endpoints, self.adopt)
         originals = Originals(self.endpoints.kafka, self.spec.source.topic)
         writer = BatchWriter(
             self.spec, self.name, self.checkpoint, outputs, originals, self.lookups, self.on_receipt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.errors import StreamingQueryException
@@ -14,7 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.engine.cleanse import judged
 from penstock.engine.query import Query
 from penstock.engine.slots import unread_partitions
-from penstock.errors import PenstockError, SinkError
+from penstock.engine.source import starting_offsets
+from penstock.errors import PenstockError
 from penstock.sinks.kafka import ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec
 
@@ -57,13 +59,15 @@ _SINK = {
 }
 
 
-def read_realtime(spark: SparkSession, spec: PipelineSpec, bootstrap: str) -> DataFrame:
+def read_realtime(
+    spark: SparkSession, spec: PipelineSpec, bootstrap: str, start: Mapping[int, int] | None = None
+) -> DataFrame:
     """Records as decode.RECORD has them, by one task for each partition."""
     return (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", spec.source.topic)
-        .option("startingOffsets", spec.source.starting)
+        .option("startingOffsets", starting_offsets(spec, [spec.source.topic], start))
         .options(**_SOURCE)
         .load()
         .select("value", "partition", "offset", "timestamp", F.lit(None).cast("long").alias("clock_ms"))
@@ -96,10 +100,7 @@ class RealtimeQuery(Query):
 
     def _run_once(self, stop: threading.Event) -> tuple[bool, Exception | None]:
         [sink] = self.sinks
-        try:
-            ensure_topics(self.endpoints.kafka, {sink.target: self.spec.source.partitions})
-        except SinkError as error:
-            return False, error
+        ensure_topics(self.endpoints.kafka, {sink.target: self.spec.source.partitions})
         query = (
             self.rows.writeStream.queryName(self.name)
             .format("kafka")

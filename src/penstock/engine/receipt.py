@@ -17,6 +17,8 @@ class SinkReceipt:
     write_ms: float
     visible_at_ms: int
     """Wall clock when the sink had acknowledged the rows."""
+    refused: int = 0
+    """Of the rows, those that the store does not take."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class Receipt:
     @property
     def records(self) -> int:
         return sum(end - start for start, end in self.offsets.values())
+
+    @property
+    def refused(self) -> int:
+        """Rows that one of the sinks did not take."""
+        return sum(sink.refused for sink in self.sinks)
 
     @property
     def unaccounted(self) -> int:

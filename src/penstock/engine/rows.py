@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.events import EVENT_PREFIX
+from penstock.sinks.protocol import Refusal
 from penstock.spec import PipelineSpec, Sink
 from penstock.spec.sinks import ASIDE
 
 _SPAN_KINDS = ("live", "final", "corrected", "retracted")
 _SPAN = ("start_ms", "end_ms", "kind", "version")
+_LETTER = ["kind", "reason", "partition", "offset", "raw"]
 _SLOT = 0
 
 
@@ -43,24 +46,53 @@ def span_id(spec: PipelineSpec) -> str:
 
 def for_sink(rows: pa.Table, sink: Sink, spec: PipelineSpec, query: str, batch: int) -> pa.Table:
     """The rows that a sink asked for, with the columns that readers see."""
-    kinds = rows.column("kind")
+    asked = _asked_for(rows, sink)
     if "events" in sink.rows:
         names = spec.event_columns(sink)
-        chosen = rows.filter(pc.equal(kinds, "event")).select([EVENT_PREFIX + name for name in names])
+        chosen = asked.select([EVENT_PREFIX + name for name in names])
         chosen = chosen.rename_columns(names)
         return _stamped(chosen, query, batch, required=[])
     if ASIDE & set(sink.rows):
-        chosen = rows.filter(pc.is_in(kinds, pa.array(sink.rows)))
-        chosen = chosen.select(["kind", "reason", "partition", "offset", "raw"])
-        return _stamped(chosen, query, batch, required=["kind"])
+        return _stamped(asked.select(_LETTER), query, batch, required=["kind"])
     grouping = spec.grouping
     measures = [name for measure in grouping.measures for name in measure.columns] if grouping else []
-    is_span = pc.is_in(kinds, pa.array(_SPAN_KINDS))
-    mask = is_span if "live" in sink.rows else pc.and_(is_span, rows.column("is_final"))
-    chosen = rows.filter(mask).select(["span_id", *_SPAN, "key", *measures])
+    chosen = asked.select(["span_id", *_SPAN, "key", *measures])
     names = [span_id(spec), *_SPAN]
     chosen = chosen.rename_columns([*names, grouping.key if grouping else "key", *measures])
     return _stamped(chosen, query, batch, required=names)
+
+
+def _asked_for(rows: pa.Table, sink: Sink) -> pa.Table:
+    kinds = rows.column("kind")
+    if "events" in sink.rows:
+        return rows.filter(pc.equal(kinds, "event"))
+    if ASIDE & set(sink.rows):
+        return rows.filter(pc.is_in(kinds, pa.array(sink.rows)))
+    is_span = pc.is_in(kinds, pa.array(_SPAN_KINDS))
+    return rows.filter(is_span if "live" in sink.rows else pc.and_(is_span, rows.column("is_final")))
+
+
+def refused_rows(rows: pa.Table, sink: Sink, chosen: pa.Table, refused: Sequence[Refusal]) -> pa.Table:
+    """Rows to set aside, of those that were chosen for a sink: as JSON, with the reason of its store."""
+    if not refused:
+        return rows.slice(0, 0)
+    places = pa.array([refusal.row for refusal in refused], pa.int64())
+    origins = _asked_for(rows, sink).select(["partition", "offset"]).take(places)
+    texts = [json.dumps(row, separators=(",", ":"), default=str) for row in chosen.take(places).to_pylist()]
+    columns = {
+        "kind": pa.array(["refused"] * len(refused), pa.string()),
+        "reason": pa.array([f"{sink.name}: {refusal.reason}" for refusal in refused], pa.string()),
+        "partition": origins.column("partition"),
+        "offset": origins.column("offset"),
+        "raw": pa.array([text.encode() for text in texts], pa.binary()),
+    }
+    return pa.table(columns)
+
+
+def with_refused(rows: pa.Table, refused: Sequence[pa.Table]) -> pa.Table:
+    """Rows with those that are set aside behind them."""
+    more = [table for table in refused if table.num_rows]
+    return pa.concat_tables([rows, *more], promote_options="permissive") if more else rows
 
 
 def _stamped(rows: pa.Table, query: str, batch: int, required: Sequence[str]) -> pa.Table:

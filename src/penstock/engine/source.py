@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.errors import ServiceError, SourceError
+from penstock.errors import ServiceError, SinkError, SourceError, first_line
+from penstock.sinks.kafka import QUIET
 from penstock.spec import PipelineSpec
 
 _ANSWER_TIMEOUT_S = 10.0
 
 
-def read_source(spark: SparkSession, spec: PipelineSpec, bootstrap: str, topics: Sequence[str]) -> DataFrame:
-    """Records as decode.RECORD has them, at most `max_batch` in one batch; other topics hold ticks."""
+def read_source(
+    spark: SparkSession,
+    spec: PipelineSpec,
+    bootstrap: str,
+    topics: Sequence[str],
+    start: Mapping[int, int] | None = None,
+) -> DataFrame:
+    """Records as decode.RECORD has them, at most `max_batch` in one batch; other topics hold ticks.
+
+    `start` is where a new checkpoint begins, by partition; the spec says it otherwise.
+    """
     stream = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", ",".join(topics))
-        .option("startingOffsets", spec.source.starting)
+        .option("startingOffsets", starting_offsets(spec, topics, start))
         .option("maxOffsetsPerTrigger", int(spec.source.max_batch))
         # Records that retention took before they were read stop the query instead of passing unseen.
         .option("failOnDataLoss", "true")
@@ -46,6 +57,39 @@ def read_source(spark: SparkSession, spec: PipelineSpec, bootstrap: str, topics:
         .select("value", "partition", "offset", "timestamp", clock_ms.alias("clock_ms"))
         # A task costs ~15 ms of CPU even for 500 records: no more of them than run at once.
         .coalesce(spark.sparkContext.defaultParallelism)
+    )
+
+
+def starting_offsets(spec: PipelineSpec, topics: Sequence[str], start: Mapping[int, int] | None) -> str:
+    """As Spark takes them: a word, or every partition of every topic."""
+    if start is None:
+        return spec.source.starting
+    earliest = -2
+    offsets = {str(partition): start.get(partition, earliest) for partition in range(spec.source.partitions)}
+    others = {topic: {"0": earliest} for topic in topics if topic != spec.source.topic}
+    return json.dumps({spec.source.topic: offsets, **others})
+
+
+def topic_id(spec: PipelineSpec, bootstrap: str) -> str:
+    """What the cluster calls the source's topic: a topic of the same name that is created anew is another."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    try:
+        [asked] = admin.describe_topics(
+            TopicCollection([spec.source.topic]), request_timeout=_ANSWER_TIMEOUT_S
+        ).values()
+        return str(asked.result(2 * _ANSWER_TIMEOUT_S).topic_id)
+    except (KafkaException, TimeoutError) as error:
+        raise SinkError(f"topic {spec.source.topic} cannot be looked at: {first_line(error)}") from error
+
+
+def records_gone(spec: PipelineSpec, failure: Exception) -> SourceError | None:
+    """The error to raise if a query failed because records were deleted before it had read them."""
+    said = [line.strip() for line in str(failure).splitlines() if "KAFKA_DATA_LOSS" in line]
+    if not said:
+        return None
+    return SourceError(
+        f"records of {spec.source.topic} were deleted before {spec.name} had read them: {said[0]}",
+        hint="What is lost, and how to go on: penstock check SPEC",
     )
 
 

@@ -25,7 +25,7 @@ from penstock.produce.oracle import forgotten_ms
 from penstock.produce.workload import Expected
 from penstock.spec import KafkaSink, PipelineSpec
 
-_ASIDE = {"rejected": "rejected", "late": "late", "duplicate": "duplicates"}
+_ASIDE = {"rejected": "rejected", "late": "late", "duplicate": "duplicates", "refused": "refused"}
 """Rows that single records leave as, and where receipts count them."""
 
 

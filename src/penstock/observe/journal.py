@@ -102,6 +102,15 @@ class JournalReader:
                     yield entry
 
 
+def reached(path: Path) -> dict[str, dict[int, int]]:
+    """Where the next batch begins, by query and partition, as the receipts tell."""
+    ends: dict[str, dict[int, int]] = {}
+    for entry in JournalReader(path).new():
+        if isinstance(entry, Batch):
+            ends[entry.receipt.query] = {p: end for p, (_, end) in entry.receipt.offsets.items()}
+    return ends
+
+
 def _is_torn(path: Path) -> bool:
     with path.open("rb") as file:
         if file.seek(0, os.SEEK_END) == 0:

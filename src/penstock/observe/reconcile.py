@@ -77,7 +77,8 @@ def check_sink(name: str, keeps: Keeps, receipts: Sequence[Receipt], held: Mappi
     Rows of batches without a receipt are of the one under way, and not judged. In a store that keeps the
     newest row of a key, rows of older batches have been replaced: only the last batch must be there whole.
     """
-    said = {receipt.batch: sink.rows for receipt in receipts for sink in receipt.sinks if sink.name == name}
+    written = [(receipt.batch, sink) for receipt in receipts for sink in receipt.sinks if sink.name == name]
+    said = {batch: sink.rows - sink.refused for batch, sink in written}
     differences = {batch: held.get(batch, 0) - rows for batch, rows in said.items()}
     short = {batch: -more for batch, more in differences.items() if more < 0}
     if keeps == "newest":

@@ -85,6 +85,8 @@ class KafkaFacts:
     where: str
     brokers: int
     topics: Mapping[str, Topic | MissingTopic]
+    source_id: str = ""
+    """What the cluster calls the source's topic; one that is created anew has another id."""
     first: Offsets = field(default_factory=dict)
     """The oldest record of the source that is left; `ends` is where the next one goes."""
     ends: Offsets = field(default_factory=dict)
@@ -159,6 +161,8 @@ class CheckpointFacts:
     planned: int = -1
     """The newest batch that has its offsets; `committed` is the newest that is done."""
     committed: int = -1
+    topic_id: str = ""
+    """Of the topic that it has read."""
     next: Offsets = field(default_factory=dict)
     """The first record that the next batch reads; empty before the first batch."""
     layout: StateLayout | None = None
@@ -210,6 +214,10 @@ class Start:
     master: str = "local[*]"
     adopt: tuple[str, ...] = ()
     create_topics: bool = False
+    accept_loss: bool = False
+    """Go on without records that were deleted before they were read."""
+    after: str = ""
+    """The pipeline whose last batch this one begins behind."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     source.topic,
     source.timestamps,
     source.compaction,
+    unread.recreated,
     unread.beyond_the_end,
     unread.gone,
     unread.age,

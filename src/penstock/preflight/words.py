@@ -27,6 +27,16 @@ def listed(items: Iterable[object]) -> str:
     return ", ".join(map(str, items))
 
 
+def anew(pipeline: str) -> str:
+    """The command that reads a topic anew, and leaves what is there of the pipeline as it is."""
+    return f"penstock run SPEC --set name={pipeline}-2"
+
+
+def behind(pipeline: str) -> str:
+    """The command that goes on where a pipeline stood, with nothing but that of it."""
+    return f"{anew(pipeline)} --after {pipeline}"
+
+
 def alter_topic(where: str, topic: str, setting: str) -> str:
     """The command that changes a topic's setting."""
     return f"kafka-configs.sh --bootstrap-server {where} --alter --topic {topic} --add-config {setting}"

@@ -12,8 +12,10 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from penstock.errors import SinkError
 from penstock.sinks.chcolumns import column_type, sortable, storable
+from penstock.sinks.chrefused import RefusedRows, is_refusal
 from penstock.sinks.keys import require_keys
-from penstock.sinks.protocol import Batch, Position, Written, digest, must_write
+from penstock.sinks.protocol import Batch, Position, Refusal, Written, digest, must_write
+from penstock.sinks.refusals import keyless, without
 
 POSITIONS_TABLE = "penstock_positions"
 
@@ -58,9 +60,12 @@ class ClickHouseSink:
         *,
         key: Sequence[str],
         keep: str,
+        set_aside: bool = False,
         adopt: bool = False,
     ) -> None:
+        """`set_aside`: rows that the table does not take are left out and told of; else the batch fails."""
         self.name = name
+        self._set_aside = set_aside
         self._table = table
         self._query = query
         self._key = tuple(key)
@@ -73,17 +78,18 @@ class ClickHouseSink:
         except ClickHouseError as error:
             where = address.rpartition("@")[2]  # without a password
             raise SinkError(f"sink {name}: ClickHouse at {where} does not answer: {error}") from error
+        self._refused = RefusedRows(self._client, table, (query, name, _SLOT))
 
     def write(self, batch: Batch) -> Written:
-        require_keys(self.name, batch.rows, self._identity(batch.rows.schema))
+        if not self._set_aside:
+            require_keys(self.name, batch.rows, self._identity(batch.rows.schema))
         try:
             if not self._opened:
                 self._create(batch.rows.schema)
             if not self._exactly_once:
                 self._opened = True
-                if batch.count:
-                    self._insert(batch, self._token(batch))
-                return Written(batch.count, batch.digest, replayed=False)
+                refused = self._put(batch, self._token(batch))
+                return Written(batch.count, batch.digest, replayed=False, refused=refused)
             return self._write_once(batch)
         except ClickHouseError as error:
             raise SinkError(f"sink {self.name}: {error}") from error
@@ -93,40 +99,47 @@ class ClickHouseSink:
         position = self._held or self._position()
         replayed = not must_write(self.name, batch, position, adopt=self._adopt)
         if self._held is None:
-            replayed = self._settle(batch, has_position=replayed) and replayed
-        elif not replayed and batch.count:
-            self._insert(batch, self._token(batch))
+            refused, was_there = self._settle(batch, has_position=replayed)
+            replayed = replayed and was_there
+        elif not replayed:
+            refused = self._put(batch, self._token(batch))
+        else:
+            refused = self._refused_before(batch)
         if not replayed:
             self._mark(batch)
         self._opened, self._adopt = True, False
         self._held = Position(batch.number, batch.count, batch.digest)
-        return Written(batch.count, batch.digest, replayed)
+        return Written(batch.count, batch.digest, replayed, refused)
 
-    def _settle(self, batch: Batch, *, has_position: bool) -> bool:
-        """Hold the rows of a batch that an earlier writer may have written; whether they were there.
+    def _settle(self, batch: Batch, *, has_position: bool) -> tuple[tuple[Refusal, ...], bool]:
+        """Hold the rows of a batch that an earlier writer may have written.
+
+        Returns what is refused of them, and whether all others were there.
 
         The server may remember the token of rows that it lost in a crash, and would then drop the insert
         silently; so the rows are counted, and if none came a second token, as deterministic as the first, is
         used.
         """
+        refused = self._refused_before(batch)
         there = before = self._count(batch)
         for again in ("", "-r1"):
-            if there == 0 and batch.count:
-                self._insert(batch, self._token(batch) + again)
+            if there == 0 and batch.count > len(refused):
+                refused = self._put(batch, self._token(batch) + again, refused)
                 there = self._count(batch)
-        if there != batch.count:
+        taken = batch.count - len(refused)
+        if there != taken:
             raise SinkError(
-                f"sink {self.name}: {there} of {batch.count} rows of batch {batch.number} are there",
+                f"sink {self.name}: {there} of {taken} rows of batch {batch.number} are there",
                 hint=f"Look at them in {self._table}. Without them (ALTER TABLE {self._table} DELETE WHERE "
                 f"query = '{self._query}' AND batch = {batch.number}) the batch is written anew.",
             )
         if before and not has_position:
-            self._compare(batch)
-        return before == batch.count
+            self._compare(batch, refused)
+        return refused, before == taken
 
-    def _compare(self, batch: Batch) -> None:
+    def _compare(self, batch: Batch, refused: Sequence[Refusal]) -> None:
         """Hold a batch against its rows in the table: the writer that left no position left no digest."""
-        stored = storable(batch.rows)
+        stored = storable(without(batch.rows, refused))
         names = stored.column_names
         held = self._client.query_arrow(
             f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {self._table} {_OF_BATCH}",  # noqa: S608
@@ -138,9 +151,33 @@ class ClickHouseSink:
         came = Batch.of(self._query, batch.number, sortable(stored).sort_by(order))
         must_write(self.name, came, position)
 
-    def _insert(self, batch: Batch, token: str) -> None:
-        settings = {"insert_deduplication_token": token, "async_insert": 0}
-        self._client.insert_arrow(self._table, storable(batch.rows), settings=settings)
+    def _put(self, batch: Batch, token: str, known: Sequence[Refusal] = ()) -> tuple[Refusal, ...]:
+        """Insert the rows of a batch but those that the table refuses, which are returned."""
+        refused = list(known)
+        if self._set_aside and not known:
+            refused = keyless(batch.rows, self._identity(batch.rows.schema))
+        try:
+            self._insert(batch, token, refused)
+        except ClickHouseError as error:
+            if not is_refusal(error):
+                raise
+            if not self._set_aside:
+                raise SinkError(
+                    f"sink {self.name}: {error}",
+                    hint='To set rows aside that the table does not take, give a sink rows = ["refused"].',
+                ) from error
+            refused = self._refused.sift(batch.rows, self._identity(batch.rows.schema))
+            self._insert(batch, token, refused)
+        return tuple(refused)
+
+    def _insert(self, batch: Batch, token: str, refused: Sequence[Refusal] = ()) -> None:
+        # Before the rows, not with the position: rows without a position must be accounted for, too.
+        if refused and self._exactly_once:
+            self._refused.remember(batch.number, refused)
+        rows = without(batch.rows, refused)
+        if rows.num_rows:
+            settings = {"insert_deduplication_token": token, "async_insert": 0}
+            self._client.insert_arrow(self._table, storable(rows), settings=settings)
 
     def _mark(self, batch: Batch) -> None:
         row = [self._query, self.name, _SLOT, batch.number, batch.count, batch.digest, datetime.now(UTC)]
@@ -154,6 +191,9 @@ class ClickHouseSink:
             column_type_names=list(_POSITION_COLUMNS.values()),
             settings=settings,
         )
+
+    def _refused_before(self, batch: Batch) -> tuple[Refusal, ...]:
+        return self._refused.before(batch.number) if self._set_aside else ()
 
     def _token(self, batch: Batch) -> str:
         return f"{self._query}-{self.name}-{_SLOT}-{batch.number}-{batch.digest}"

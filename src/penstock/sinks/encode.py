@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from typing import Any
 
 import pyarrow as pa
 
-from penstock.sinks.kafka import Message
+from penstock.sinks.kafka import MESSAGE_BYTES, Message
+
+_CUT_BYTES = 64
+"""Of the header that says so."""
 
 
 def json_rows(key: str) -> Callable[[pa.Table], Iterator[Message]]:
@@ -20,24 +25,45 @@ def json_rows(key: str) -> Callable[[pa.Table], Iterator[Message]]:
     return encode
 
 
-def dead_letters(topic: str) -> Callable[[pa.Table], Iterator[Message]]:
-    """The record as it came; why it was set aside and where it stood are in its headers."""
+def dead_letters(topic: str, max_bytes: int = MESSAGE_BYTES) -> Callable[[pa.Table], Iterator[Message]]:
+    """The record as it came; why it was set aside and where it stood are in its headers.
+
+    With them it may be larger than the topic allows, and then its end is left out: it must be set aside
+    whatever it is.
+    """
 
     def encode(rows: pa.Table) -> Iterator[Message]:
         for row in rows.to_pylist():
+            # A row that was made of many records stood nowhere.
+            partition, offset = (-1, -1) if row["partition"] is None else (row["partition"], row["offset"])
             headers = {
                 "penstock.kind": row["kind"],
                 "penstock.reason": row["reason"],
                 "penstock.topic": topic,
-                "penstock.partition": row["partition"],
-                "penstock.offset": row["offset"],
+                "penstock.partition": partition,
+                "penstock.offset": offset,
                 "penstock.query": row["query"],
                 "penstock.batch": row["batch"],
             }
-            origin = f"{row['partition']}:{row['offset']}".encode()
-            yield Message(origin, row["raw"], tuple((name, _bytes(value)) for name, value in headers.items()))
+            origin = f"{partition}:{offset}".encode() if row["kind"] != "refused" else _name(row)
+            yield _cut(origin, row["raw"], headers, max_bytes)
 
     return encode
+
+
+def _name(row: dict[str, Any]) -> bytes:
+    """What a refused row is called: several sinks may refuse rows of one record."""
+    return blake2b(f"{row['reason']}\n".encode() + (row["raw"] or b""), digest_size=12).hexdigest().encode()
+
+
+def _cut(key: bytes, raw: bytes | None, headers: dict[str, Any], max_bytes: int) -> Message:
+    encoded = tuple((name, _bytes(value)) for name, value in headers.items())
+    whole = Message(key, raw, encoded)
+    over = whole.size - max_bytes
+    if raw is None or over <= 0:
+        return whole
+    encoded = (*encoded, ("penstock.cut", _bytes(len(raw))))
+    return Message(key, raw[: max(0, len(raw) - over - _CUT_BYTES)], encoded)
 
 
 def _bytes(value: object) -> bytes:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from penstock.errors import Fenced, SinkError
-from penstock.sinks.protocol import Batch, Position, Written, must_write
+from penstock.sinks.protocol import Batch, Position, Refusal, Written, must_write
 
 CONTROL_TOPIC = "penstock-positions"
 """Positions are offsets of this topic, partition = slot; it holds no records."""
@@ -31,6 +36,11 @@ TRANSACTION_TIMEOUT_MS = 120_000
 
 _CALL_TIMEOUT_S = 30.0
 
+MESSAGE_BYTES = 1_048_588
+"""The largest batch of records that a topic takes, unless it says otherwise."""
+_BATCH_BYTES = 100
+_FIELD_BYTES = 8
+
 QUIET: dict[str, str | int | bool] = {"log_level": 0}
 """The client's own complaints go to the terminal; what matters of them comes as an exception."""
 
@@ -41,9 +51,10 @@ _PRODUCER_SETTINGS: dict[str, str | int | bool] = {
     "compression.type": "lz4",
     # The whole batch is at hand: waiting for more would only add latency.
     "linger.ms": 2,
-    "batch.size": 1_000_000,
     # Bounds the memory of one batch; produce() waits when it is reached.
     "queue.buffering.max.messages": 200_000,
+    # Of one record. What a topic takes is the topic's to say.
+    "message.max.bytes": 100_000_000,
     "partitioner": "murmur2_random",
     # A new producer waits this long before its connections: a start takes 60 ms with 100, 20 ms with 10.
     "reconnect.backoff.ms": 10,
@@ -51,6 +62,14 @@ _PRODUCER_SETTINGS: dict[str, str | int | bool] = {
     # calls wait, a topic that does not exist can look like a timeout.
     "topic.metadata.propagation.max.ms": 10_000,
 }
+
+_BATCH_SIZE = 1_000_000
+
+
+def _producer_settings(max_bytes: int) -> dict[str, str | int | bool]:
+    """For a topic that takes batches of at most so many bytes."""
+    return {**_PRODUCER_SETTINGS, "batch.size": min(_BATCH_SIZE, max_bytes)}
+
 
 # What a broker answers while it makes or loads the topic of group offsets: the first seconds after a start.
 _COORDINATOR_COMES = (
@@ -69,6 +88,12 @@ class Message:
     headers: tuple[tuple[str, bytes | None], ...] = ()
     partition: int = -1
     """Where it must go; -1 is where its key belongs."""
+
+    @property
+    def size(self) -> int:
+        """Bytes on the way, with what a batch of this one record takes."""
+        headers = sum(len(name) + len(value or b"") + _FIELD_BYTES for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers + _BATCH_BYTES
 
 
 Encoder = Callable[[pa.Table], Iterable[Message]]
@@ -96,9 +121,21 @@ class TransactionalKafkaSink:
     """
 
     def __init__(
-        self, name: str, bootstrap: str, topic: str, query: str, encode: Encoder, *, adopt: bool = False
+        self,
+        name: str,
+        bootstrap: str,
+        topic: str,
+        query: str,
+        encode: Encoder,
+        *,
+        max_bytes: int = MESSAGE_BYTES,
+        set_aside: bool = False,
+        adopt: bool = False,
     ) -> None:
+        """`set_aside`: rows larger than `max_bytes` are left out and told of; else the batch fails."""
         self.name = name
+        self._max_bytes = max_bytes
+        self._set_aside = set_aside
         self._topic = topic
         self._encode = encode
         self._adopt = adopt
@@ -117,7 +154,11 @@ class TransactionalKafkaSink:
 
     def _prepare(self) -> Producer:
         return transactional_producer(
-            self._bootstrap, self._transactional_id, self._topic, timeout_ms=TRANSACTION_TIMEOUT_MS
+            self._bootstrap,
+            self._transactional_id,
+            self._topic,
+            timeout_ms=TRANSACTION_TIMEOUT_MS,
+            max_bytes=self._max_bytes,
         )
 
     def write(self, batch: Batch) -> Written:
@@ -125,18 +166,20 @@ class TransactionalKafkaSink:
             producer = self._prepared.result(_CALL_TIMEOUT_S * 2)
             position = self._position()
             replayed = not must_write(self.name, batch, position, adopt=self._adopt)
+            messages = list(self._encode(batch.rows)) if self._set_aside or not replayed else []
+            refused = too_large(self.name, messages, self._max_bytes, set_aside=self._set_aside)
             if not replayed:
                 self._adopt = False
-                self._transact(producer, batch)
+                self._transact(producer, batch, _but(messages, refused))
                 self._prepared = self._background.submit(self._prepare)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
-        return Written(batch.count, batch.digest, replayed)
+        return Written(batch.count, batch.digest, replayed, refused)
 
-    def _transact(self, producer: Producer, batch: Batch) -> None:
+    def _transact(self, producer: Producer, batch: Batch, messages: Iterable[Message]) -> None:
         deliveries = Deliveries()
         producer.begin_transaction()
-        for message in self._encode(batch.rows):
+        for message in messages:
             send(producer, self._topic, message, deliveries)
         mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
         # The offset is the next batch: a committed offset is where reading goes on.
@@ -177,16 +220,29 @@ class KeyedKafkaSink:
     again. Delayed: no waiting for a commit; rows are visible as soon as they are acknowledged.
     """
 
-    def __init__(self, name: str, bootstrap: str, topic: str, encode: Encoder) -> None:
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str,
+        topic: str,
+        encode: Encoder,
+        *,
+        max_bytes: int = MESSAGE_BYTES,
+        set_aside: bool = False,
+    ) -> None:
         self.name = name
+        self._max_bytes = max_bytes
+        self._set_aside = set_aside
         self._topic = topic
         self._encode = encode
-        self._producer = Producer({**_PRODUCER_SETTINGS, "bootstrap.servers": bootstrap})
+        self._producer = Producer({**_producer_settings(max_bytes), "bootstrap.servers": bootstrap})
 
     def write(self, batch: Batch) -> Written:
         deliveries = Deliveries()
+        messages = list(self._encode(batch.rows))
+        refused = too_large(self.name, messages, self._max_bytes, set_aside=self._set_aside)
         try:
-            for message in self._encode(batch.rows):
+            for message in _but(messages, refused):
                 send(self._producer, self._topic, message, deliveries)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
@@ -196,10 +252,43 @@ class KeyedKafkaSink:
         if waiting:
             late = f"{waiting} of {batch.count} rows were not acknowledged within {_CALL_TIMEOUT_S:.0f} s"
             raise SinkError(f"sink {self.name}: {late}")
-        return Written(batch.count, batch.digest, replayed=False)
+        return Written(batch.count, batch.digest, replayed=False, refused=refused)
 
     def close(self) -> None:
         self._producer.flush(1.0)
+
+
+def too_large(
+    sink: str, messages: Sequence[Message], max_bytes: int, *, set_aside: bool
+) -> tuple[Refusal, ...]:
+    """The rows whose message the topic does not take; raises if there are any and none may be left out."""
+    refused = tuple(
+        Refusal(row, f"{message.size:,} bytes, and the topic takes {max_bytes:,} (max.message.bytes)")
+        for row, message in enumerate(messages)
+        if message.size > max_bytes
+    )
+    if refused and not set_aside:
+        raise SinkError(
+            f"sink {sink}: {len(refused)} of {len(messages)} rows are too large: {refused[0].reason}",
+            hint='Raise the limit, or set such rows aside: give a sink rows = ["refused"].',
+        )
+    return refused
+
+
+def _but(messages: Sequence[Message], refused: Sequence[Refusal]) -> Iterator[Message]:
+    left_out = {refusal.row for refusal in refused}
+    return (message for row, message in enumerate(messages) if row not in left_out)
+
+
+def message_bytes(bootstrap: str, topic: str) -> int:
+    """The largest batch of records that a topic takes."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    try:
+        [asked] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+        return int(asked.result(_CALL_TIMEOUT_S)["max.message.bytes"].value)
+    # Who may write to a topic need not be allowed to read its settings.
+    except (KafkaException, TimeoutError, KeyError):
+        return MESSAGE_BYTES
 
 
 def positions_group(query: str, sink: str) -> str:
@@ -215,11 +304,13 @@ def position_in(held: TopicPartition) -> Position | None:
     return Position(**json.loads(held.metadata))
 
 
-def transactional_producer(bootstrap: str, transactional_id: str, topic: str, *, timeout_ms: int) -> Producer:
+def transactional_producer(
+    bootstrap: str, transactional_id: str, topic: str, *, timeout_ms: int, max_bytes: int = MESSAGE_BYTES
+) -> Producer:
     """A producer for one transaction; when it is there, all earlier ones of its id are fenced and over."""
     producer = Producer(
         {
-            **_PRODUCER_SETTINGS,
+            **_producer_settings(max_bytes),
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,

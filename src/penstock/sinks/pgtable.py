@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -12,12 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from penstock.errors import SinkError
+from penstock.errors import SinkError, first_line
 from penstock.sinks.pgcopy import column_type, encode
+from penstock.sinks.protocol import Refusal
+from penstock.sinks.refusals import keyless, sift, without
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _INCOMING = sql.Identifier("pg_temp", "penstock_incoming")
+_PLACE = "penstock row"
+"""A column beside the table's own, while rows are sorted."""
+
+# What a table says to a row and not to a statement: a value it cannot hold, a constraint, a trigger that
+# raises an exception.
+REFUSING = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.RaiseException)
+
 _COLUMNS = (
     "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
 )
@@ -56,9 +65,39 @@ class KeyedTable:
         longer than in one.
         """
         rows = newest_of_each(rows, self._key, self._version)
-        if not rows.num_rows:
-            return
-        names = rows.column_names
+        if rows.num_rows:
+            put = self._putting(connection, rows.column_names)
+            for start in range(0, rows.num_rows, max_rows):
+                put(rows.slice(start, max_rows))
+
+    def upsert_most(self, connection: Connection, rows: pa.Table, max_rows: int) -> list[Refusal]:
+        """The same, but for rows that the table does not take; where in `rows` they stand, and why."""
+        refused = keyless(rows, self.identity)
+        places = pa.array(np.arange(rows.num_rows))
+        placed = without(rows.append_column(_PLACE, places), refused)
+        placed = newest_of_each(placed, self._key, self._version)
+        if not placed.num_rows:
+            return refused
+        # A constraint that is checked at the commit could no longer be laid to a row.
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        put = self._putting(connection, rows.column_names)
+
+        def tried(some: pa.Table) -> str | None:
+            try:
+                with connection.transaction():  # a savepoint
+                    put(some.drop_columns(_PLACE))
+            except REFUSING as error:
+                return error.diag.message_primary or first_line(error)
+            return None
+
+        for start in range(0, placed.num_rows, max_rows):
+            some = placed.slice(start, max_rows)
+            at = some.column(_PLACE).to_pylist()
+            refused += [Refusal(at[found.row], found.reason) for found in sift(self._sink, some, tried)]
+        return sorted(refused, key=lambda refusal: refusal.row)
+
+    def _putting(self, connection: Connection, names: Sequence[str]) -> Callable[[pa.Table], None]:
+        """What puts rows with these columns in, within the present transaction."""
         copied = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(_INCOMING, _listed(names))
         merge = self._merge(names)
         connection.execute(
@@ -66,12 +105,18 @@ class KeyedTable:
                 _INCOMING, _listed(names), self._table
             )
         )
-        for start in range(0, rows.num_rows, max_rows):
-            if start:
+        used = False
+
+        def put(rows: pa.Table) -> None:
+            nonlocal used
+            if used:
                 connection.execute(sql.SQL("TRUNCATE {}").format(_INCOMING))
+            used = True
             with connection.cursor() as cursor, cursor.copy(copied) as copy:
-                copy.write(encode(rows.slice(start, max_rows)))
+                copy.write(encode(rows))
             self._run_merge(connection, merge)
+
+        return put
 
     def _run_merge(self, connection: Connection, merge: sql.Composed) -> None:
         try:

@@ -12,8 +12,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from penstock.errors import SinkError
 from penstock.sinks.keys import require_keys
-from penstock.sinks.pgtable import Connection, KeyedTable, exists
-from penstock.sinks.protocol import Batch, Position, Written, must_write
+from penstock.sinks.pgtable import REFUSING, Connection, KeyedTable, exists
+from penstock.sinks.protocol import Batch, Position, Refusal, Written, must_write
+from penstock.sinks.refusals import from_text, to_text
 
 POSITIONS_TABLE = "penstock_positions"
 """In the schema of the sink's table, where the sink's user may create tables."""
@@ -40,15 +41,17 @@ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('sync
 _POSITIONS_DDL = sql.SQL("""
 CREATE TABLE {} (
   query text, sink text, slot integer, batch bigint NOT NULL, rows bigint NOT NULL, digest text NOT NULL,
-  written_at timestamptz NOT NULL, PRIMARY KEY (query, sink, slot)
+  refused text NOT NULL DEFAULT '', written_at timestamptz NOT NULL, PRIMARY KEY (query, sink, slot)
 )
 """)
 _READ = sql.SQL("SELECT batch, rows, digest FROM {} WHERE query = %s AND sink = %s AND slot = %s")
+_READ_REFUSED = sql.SQL("SELECT refused FROM {} WHERE query = %s AND sink = %s AND slot = %s")
 _MARK = sql.SQL("""
-INSERT INTO {} (query, sink, slot, batch, rows, digest, written_at)
-VALUES (%s, %s, %s, %s, %s, %s, clock_timestamp())
+INSERT INTO {} (query, sink, slot, batch, rows, digest, refused, written_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, clock_timestamp())
 ON CONFLICT (query, sink, slot) DO UPDATE
-SET batch = excluded.batch, rows = excluded.rows, digest = excluded.digest, written_at = excluded.written_at
+SET batch = excluded.batch, rows = excluded.rows, digest = excluded.digest, refused = excluded.refused,
+written_at = excluded.written_at
 """)
 
 _LOCK = "SELECT pg_advisory_xact_lock(%s)"
@@ -83,9 +86,12 @@ class PostgresSink:
         version: str | None,
         exactly_once: bool,
         max_rows: int = 5_000,
+        set_aside: bool = False,
         adopt: bool = False,
     ) -> None:
+        """`set_aside`: rows that the table does not take are left out and told of; else the batch fails."""
         self.name = name
+        self._set_aside = set_aside
         self._table = KeyedTable(name, table, key, version)
         self._exactly_once = exactly_once
         self._max_rows = max_rows
@@ -111,20 +117,36 @@ class PostgresSink:
             raise SinkError(f"sink {self.name}: PostgreSQL at {where} does not answer: {error}") from error
 
     def write(self, batch: Batch) -> Written:
-        require_keys(self.name, batch.rows, self._table.identity)
+        if not self._set_aside:
+            require_keys(self.name, batch.rows, self._table.identity)
         try:
             if not self._opened:
                 self._create(batch)
             with self._connection.transaction():
                 replayed = self._exactly_once and not self._is_due(batch)
-                if not replayed:
-                    self._table.upsert(self._connection, batch.rows, self._max_rows)
-                    if self._exactly_once:
-                        self._mark(batch)
+                refused = self._refused_before() if replayed else self._put(batch)
+                if self._exactly_once and not replayed:
+                    self._mark(batch, refused)
+        except REFUSING as error:
+            raise SinkError(
+                f"sink {self.name}: {error}",
+                hint='To set rows aside that the table does not take, give a sink rows = ["refused"].',
+            ) from error
         except psycopg.Error as error:
             raise SinkError(f"sink {self.name}: {error}") from error
         self._opened, self._adopt = True, False
-        return Written(batch.count, batch.digest, replayed)
+        return Written(batch.count, batch.digest, replayed, tuple(refused))
+
+    def _put(self, batch: Batch) -> Sequence[Refusal]:
+        if self._set_aside:
+            return self._table.upsert_most(self._connection, batch.rows, self._max_rows)
+        self._table.upsert(self._connection, batch.rows, self._max_rows)
+        return ()
+
+    def _refused_before(self) -> Sequence[Refusal]:
+        """What was refused of the batch that the sink holds: its rows are the same when they come again."""
+        held = self._connection.execute(_READ_REFUSED.format(self._positions), self._place).fetchone()
+        return from_text(held[0] if held else None)
 
     def _create(self, batch: Batch) -> None:
         with self._connection.transaction():
@@ -146,8 +168,8 @@ class PostgresSink:
         held = self._connection.execute(_READ.format(self._positions), self._place).fetchone()
         return must_write(self.name, batch, Position(*held) if held else None, adopt=self._adopt)
 
-    def _mark(self, batch: Batch) -> None:
-        row = (*self._place, batch.number, batch.count, batch.digest)
+    def _mark(self, batch: Batch, refused: Sequence[Refusal]) -> None:
+        row = (*self._place, batch.number, batch.count, batch.digest, to_text(refused))
         self._connection.execute(_MARK.format(self._positions), row)
 
     def close(self) -> None:

@@ -53,13 +53,24 @@ class Position:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """A row that the store does not take, by its place in the batch, and why."""
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Written:
     """What a sink says of a batch it was given."""
 
     count: int
+    """All rows of the batch, the refused among them."""
     digest: str
     replayed: bool
     """The sink held the batch already; nothing was written."""
+    refused: tuple[Refusal, ...] = ()
+    """A sink that sets rows aside has written all others. It says the same when the batch comes again."""
 
 
 class Sink(Protocol):

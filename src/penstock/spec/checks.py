@@ -159,7 +159,7 @@ def _rows_together(path: Path, sink: Sink) -> Iterator[Problem]:
     rows = sink.rows
     aside = [kind for kind in rows if kind in ASIDE]
     if aside and len(aside) < len(rows):
-        yield Problem(path, f"{' and '.join(aside)} rows are single records: give them a sink of their own")
+        yield Problem(path, f"{' and '.join(aside)} rows are set aside: give them a sink of their own")
     elif aside and sink.kind != "kafka":
         yield Problem(path, f"{' and '.join(aside)} rows go to Kafka only, as the bytes that came")
     elif "events" in rows and len(rows) > 1:

@@ -17,9 +17,9 @@ def _distinct(rows: tuple[str, ...]) -> tuple[str, ...]:
     return rows
 
 
-RowKind = Literal["final", "live", "events", "rejected", "late", "duplicate"]
-ASIDE: frozenset[RowKind] = frozenset({"rejected", "late", "duplicate"})
-"""Rows that are single records, set aside as they came."""
+RowKind = Literal["final", "live", "events", "rejected", "late", "duplicate", "refused"]
+ASIDE: frozenset[RowKind] = frozenset({"rejected", "late", "duplicate", "refused"})
+"""What is set aside: single records as they came, and rows that another sink does not take."""
 
 Rows = Annotated[
     tuple[RowKind, ...],
@@ -30,7 +30,8 @@ Rows = Annotated[
         description="Which rows it gets, one kind or a list: final (a session or window has closed, or was"
         " corrected), live (an open one, after each batch that touched it), events (each good event,"
         " enriched), rejected (events that cleanse refused), late (events after the lateness), duplicate"
-        " (events that dedupe had seen).",
+        " (events that dedupe had seen), refused (rows that another sink does not take: without a sink for"
+        " them the pipeline stops at the first).",
         examples=["final", ["rejected", "late"]],
     ),
 ]

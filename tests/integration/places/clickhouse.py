@@ -27,7 +27,14 @@ class ClickHousePlace(Place):
     def _open(self, name: str, adopt: bool) -> ClickHouseSink:
         keep = "all" if self.exactly_once else "newest"
         return ClickHouseSink(
-            name, self.address, self.target, self.query, key=self.key, keep=keep, adopt=adopt
+            name,
+            self.address,
+            self.target,
+            self.query,
+            key=self.key,
+            keep=keep,
+            set_aside=self.set_aside,
+            adopt=adopt,
         )
 
     def writer(self, name: str = SINK, *, adopt: bool = False) -> ClickHouseSink:
@@ -48,6 +55,9 @@ class ClickHousePlace(Place):
         rows = self.select("session_id, kind, version, events", f"{self.target}_latest")
         assert len({row[0] for row in rows}) == len(rows)
         return {row[0]: row[1:] for row in rows}
+
+    def refuse_bad(self) -> None:
+        self.client.command(f"ALTER TABLE {self.target} ADD CONSTRAINT counted CHECK events >= 0")
 
     def position(self, name: str = SINK) -> int | None:
         held = self.select("batch", f"{POSITIONS_TABLE} WHERE {self._of(name)} ORDER BY batch DESC LIMIT 1")

@@ -12,7 +12,13 @@ from unittest.mock import patch
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from penstock.errors import SinkError
 from penstock.sinks.encode import json_rows
@@ -22,6 +28,7 @@ from penstock.sinks.kafka import (
     KeyedKafkaSink,
     TransactionalKafkaSink,
     ensure_topics,
+    message_bytes,
 )
 from penstock.sinks.protocol import Batch, Sink
 from tests.integration.places.place import ROW, SINK, Place
@@ -45,8 +52,24 @@ class KafkaPlace(Place):
 
     def _open(self, name: str, adopt: bool) -> Sink:
         if not self.exactly_once:
-            return KeyedKafkaSink(name, self.address, self.target, self.encode)
-        return TransactionalKafkaSink(name, self.address, self.target, self.query, self.encode, adopt=adopt)
+            return KeyedKafkaSink(
+                name,
+                self.address,
+                self.target,
+                self.encode,
+                max_bytes=message_bytes(self.address, self.target),
+                set_aside=self.set_aside,
+            )
+        return TransactionalKafkaSink(
+            name,
+            self.address,
+            self.target,
+            self.query,
+            self.encode,
+            max_bytes=message_bytes(self.address, self.target),
+            set_aside=self.set_aside,
+            adopt=adopt,
+        )
 
     def rows(self, names: Sequence[str] = ROW.names) -> list[dict[str, Any]]:
         """All rows that were committed; where they come at least once, the newest of each key."""
@@ -82,6 +105,12 @@ class KafkaPlace(Place):
                 else:
                     raise KafkaException(error)
             return records
+
+    def refuse_bad(self) -> None:
+        small = ConfigEntry("max.message.bytes", "3000", incremental_operation=AlterConfigOpType.SET)
+        topic = ConfigResource(ResourceType.TOPIC, self.target, incremental_configs=[small])
+        admin = AdminClient({"bootstrap.servers": self.address})
+        admin.incremental_alter_configs([topic])[topic].result()
 
     def group(self, name: str = SINK) -> str:
         """The consumer group whose offset is the position."""

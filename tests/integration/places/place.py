@@ -42,6 +42,11 @@ def sessions(number: int, size: int = 20, **more: Any) -> list[dict[str, Any]]:
     return [session(f"u{number}-{i}", events=i, **{"country": countries[i % 4], **more}) for i in range(size)]
 
 
+def bad(user: str, **more: Any) -> dict[str, Any]:
+    """A session that every store can be made to refuse: negative, and large."""
+    return session(user, events=-1, country="x" * 5_000, **more)
+
+
 @dataclass
 class Place(ABC):
     """Where one query writes. What only one store can do is in its own class."""
@@ -51,6 +56,7 @@ class Place(ABC):
     """The table or topic."""
     query: str
     exactly_once: bool = True
+    set_aside: bool = False
     writers: list[Sink] = field(default_factory=list)
 
     def batch(self, number: int, rows: Sequence[dict[str, Any]] | None = None) -> Batch:
@@ -90,6 +96,10 @@ class Place(ABC):
     @abstractmethod
     def rows(self, names: Sequence[str] = ROW.names) -> list[dict[str, Any]]:
         """What a reader sees who reads as the sink's docstring says."""
+
+    @abstractmethod
+    def refuse_bad(self) -> None:
+        """Have the store refuse rows like `bad`, and no others of these tests."""
 
     @abstractmethod
     def position(self, name: str = SINK) -> int | None:

@@ -34,6 +34,7 @@ class PostgresPlace(Place):
             version=self.version,
             exactly_once=self.exactly_once,
             max_rows=self.max_rows,
+            set_aside=self.set_aside,
             adopt=adopt,
         )
 
@@ -62,6 +63,9 @@ class PostgresPlace(Place):
         """What TABLE_latest shows: kind, version and events of each session."""
         rows = self.select("session_id, kind, version, events", f"{self.target}_latest")
         return {row[0]: row[1:] for row in rows}
+
+    def refuse_bad(self) -> None:
+        self.run("ALTER TABLE {} ADD CONSTRAINT counted CHECK (events >= 0)", self.table)
 
     def position(self, name: str = SINK) -> int | None:
         held = self.reader.execute(

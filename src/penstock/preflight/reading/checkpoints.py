@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from penstock.engine.checkpoint import newest_batch, offsets_in
+from penstock.engine.checkpoint import TOPIC_ID, newest_batch, next_offsets_file, offsets_in
 from penstock.engine.layout import StateLayout
 from penstock.engine.slots import realtime_sinks
 from penstock.errors import StateMismatch, first_line
@@ -48,8 +48,7 @@ def _checkpoint(
 
     # The one that may still move is looked at last: a batch is planned before it is committed.
     committed, planned = _newest(path / "commits"), _newest(path / "offsets")
-    before = planned - 1 if planned > committed else planned
-    start = f"offsets/{before}" if before >= 0 else "sources/0/0"
+    start = next_offsets_file(path)
     return CheckpointFacts(
         query=query,
         path=str(path),
@@ -58,10 +57,15 @@ def _checkpoint(
         locked=tried(".lock", lambda: _is_locked(path / ".lock"), False),
         planned=planned,
         committed=committed,
-        next=tried(start, lambda: offsets_in(path / start, topic), {}) if planned >= 0 else {},
+        topic_id=tried(TOPIC_ID, lambda: _text(path / TOPIC_ID), ""),
+        next=tried(str(start), lambda: offsets_in(start, topic), {}) if planned >= 0 else {},
         layout=tried("state-layout.json", lambda: StateLayout.read(path / "state-layout.json"), None),
         damage=tuple(damage),
     )
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def _newest(directory: Path) -> int:

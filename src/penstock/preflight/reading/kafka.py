@@ -18,7 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from penstock.engine.clock import clock_topic
-from penstock.errors import first_line
+from penstock.engine.source import topic_id
+from penstock.errors import SinkError, first_line
 from penstock.preflight.facts import (
     POSITIONS_STORE,
     TRANSACTIONS_STORE,
@@ -82,6 +83,7 @@ class _Reading:
             where=self._bootstrap,
             brokers=len(self._seen.brokers),
             topics=topics,
+            source_id=self._source_id() if isinstance(source, Topic) else "",
             **offsets,
             transaction_timeout_max_ms=_number(broker, "transaction.max.timeout.ms"),
             offsets_retention_ms=_times(_number(broker, "offsets.retention.minutes"), 60_000),
@@ -136,6 +138,12 @@ class _Reading:
             [ConfigResource(kind, name)], request_timeout=_ANSWER_TIMEOUT_S
         ).values()
         return {key: str(entry.value) for key, entry in answer.result(2 * _ANSWER_TIMEOUT_S).items()}
+
+    def _source_id(self) -> str:
+        try:
+            return topic_id(self._spec, self._bootstrap)
+        except SinkError:
+            return ""
 
     def _offsets(self, source: Topic) -> dict[str, dict[int, int]]:
         first = self._listed(source, OffsetSpec.earliest())  # type: ignore[no-untyped-call]

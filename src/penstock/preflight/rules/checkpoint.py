@@ -8,9 +8,9 @@ from penstock.engine.layout import StateLayout
 from penstock.errors import StateMismatch
 from penstock.preflight.facts import CheckpointFacts, Facts
 from penstock.preflight.finding import Finding, error, note, ok
+from penstock.preflight.words import anew, behind
 from penstock.spec import Measure, PipelineSpec
 
-_NEW_NAME = "give the pipeline another name: it then reads the topic anew, with a state of its own."
 _ANY_TYPE = "a type that only Spark can tell"
 
 
@@ -33,7 +33,7 @@ def readable(facts: Facts) -> Iterator[Finding]:
                 _about(checkpoint),
                 damage,
                 why="Where to go on from cannot be known.",
-                fix=f"Restore {checkpoint.path} from a copy, or {_NEW_NAME}",
+                fix=_ways_on(facts, checkpoint),
             )
         # Where a pipeline runs, it moves on while it is looked at.
         if checkpoint.damage or checkpoint.locked:
@@ -45,7 +45,7 @@ def readable(facts: Facts) -> Iterator[Finding]:
                 f"the newest batch with offsets is {checkpoint.planned}, the newest that is done is"
                 f" {checkpoint.committed}",
                 why="Part of it was deleted, or comes from another copy: batches would be lost or doubled.",
-                fix=f"Restore {checkpoint.path} from a copy, or {_NEW_NAME}",
+                fix=_ways_on(facts, checkpoint),
             )
         elif checkpoint.planned < 0:
             yield ok(
@@ -89,6 +89,15 @@ def _wanted(spec: PipelineSpec, checkpoint: CheckpointFacts) -> StateLayout:
 def _measure(measure: Measure, types: dict[tuple[str, str], str]) -> list[str]:
     type_ = types.get((measure.name, measure.function), _ANY_TYPE)
     return [measure.name, measure.function, "bigint" if measure.function == "count" else type_]
+
+
+def _ways_on(facts: Facts, checkpoint: CheckpointFacts) -> str:
+    name = facts.spec.name
+    lost = ", without what was open then" if facts.spec.grouping else ""
+    return (
+        f"Restore {checkpoint.path} from a copy. Or go on behind its last batch{lost}: {behind(name)}. Or"
+        f" read the topic anew, so that all of it comes again: {anew(name)}"
+    )
 
 
 def _about(checkpoint: CheckpointFacts) -> str:

@@ -14,7 +14,7 @@ from penstock.preflight.facts import (
     Unreadable,
 )
 from penstock.preflight.finding import Finding, error, note, ok
-from penstock.preflight.words import time_text
+from penstock.preflight.words import behind, time_text
 from penstock.sinks.protocol import Position
 from penstock.spec import Sink
 
@@ -45,8 +45,8 @@ def _position(facts: Facts, sink: Sink, checkpoint: CheckpointFacts, held: Held)
                 f"holds batch {batch}, but batch {due} is due",
                 why="Another writer is ahead, or the checkpoint was deleted or rolled back: batches would"
                 " come a second time, with other content.",
-                fix=f"Restore the checkpoint {checkpoint.path} that goes with the sink. Or start anew:"
-                " another name for the pipeline, and another target for the sink.",
+                fix=f"Restore the checkpoint {checkpoint.path} that goes with the sink. Or go on behind the"
+                f" last batch that the journal tells of: {behind(facts.spec.name)}",
             )
         case Position(batch) if batch < due - 1 and not _is_adopted(facts, sink, checkpoint):
             yield error(

@@ -7,14 +7,27 @@ from collections.abc import Iterator
 from penstock.preflight.facts import CheckpointFacts, Facts, KafkaFacts, Offsets, TopicSettings
 from penstock.preflight.finding import Finding, error, ok, warning
 from penstock.preflight.rules.source import about_source, settings_of_source
-from penstock.preflight.words import DAY_MS, HOUR_MS, alter_topic, counted, listed, time_text
+from penstock.preflight.words import DAY_MS, HOUR_MS, alter_topic, anew, counted, listed, time_text
 
-_NEW_NAME = "Give the pipeline another name: it then reads what is there, with a state of its own."
+
+def recreated(facts: Facts) -> Iterator[Finding]:
+    """The topic is the one that was read before, not another of its name."""
+    for checkpoint, kafka in _begun(facts):
+        if _is_another(checkpoint, kafka):
+            records = sum(end - kafka.first.get(p, 0) for p, end in kafka.ends.items())
+            yield error(
+                about_source(facts),
+                f"was deleted and created anew since {checkpoint.query} read it; it has"
+                f" {counted(records, 'record')}",
+                why=f"The offsets up to which {checkpoint.query} has read say nothing about this topic."
+                f" {_left_unread(checkpoint)}",
+                fix=_read_anew(facts),
+            )
 
 
 def beyond_the_end(facts: Facts) -> Iterator[Finding]:
     """No checkpoint has read more than the topic ever had."""
-    for checkpoint, kafka in _begun(facts):
+    for checkpoint, kafka in _same(facts):
         ends = _ends(facts, kafka)
         beyond = {p: at for p, at in sorted(checkpoint.next.items()) if at > ends.get(p, at)}
         if beyond:
@@ -24,22 +37,32 @@ def beyond_the_end(facts: Facts) -> Iterator[Finding]:
                 f"{checkpoint.query} has read beyond the end of partition {where}",
                 why="The topic was recreated, or lost what it had acknowledged: the records there now"
                 " are others, and those before the old offsets would be skipped.",
-                fix=f"{_NEW_NAME} Or restore the topic.",
+                fix=_read_anew(facts),
             )
 
 
 def gone(facts: Facts) -> Iterator[Finding]:
     """No record was deleted before it was read."""
-    for checkpoint, kafka in _begun(facts):
+    for checkpoint, kafka in _same(facts):
         counts = _records(checkpoint, kafka.first, kafka)
-        if counts:
-            where = listed(f"{p} ({count:,})" for p, count in sorted(counts.items()))
+        if not counts:
+            continue
+        spans = ((p, checkpoint.next.get(p, 0), kafka.first[p] - 1) for p in sorted(counts))
+        where = listed(f"{p} (offsets {at:,} to {end:,})" for p, at, end in spans)
+        what = (
+            f"{counted(sum(counts.values()), 'record')} that {checkpoint.query} has not read were deleted,"
+            f" of partition {where}"
+        )
+        keep = f"Have records kept for longer: {_alter(facts, 'retention.ms=MS')}"
+        if facts.start.accept_loss:
+            yield warning(about_source(facts), what, why="They are given up; an audit names them.", fix=keep)
+        else:
             yield error(
                 about_source(facts),
-                f"{counted(sum(counts.values()), 'record')} that {checkpoint.query} has not read"
-                f" were deleted, of partition {where}",
-                why="Their retention was over. The query would stop rather than pass over them.",
-                fix=f"{_NEW_NAME} And have records kept for longer: {_alter(facts, 'retention.ms=MS')}",
+                what,
+                why="Their retention was over, or somebody deleted them. What they told of is lost; all else"
+                " can go on.",
+                fix=f"Go on without them: penstock run SPEC --accept-loss. {keep}",
             )
 
 
@@ -48,7 +71,7 @@ def age(facts: Facts) -> Iterator[Finding]:
     settings = settings_of_source(facts)
     if not isinstance(settings, TopicSettings) or settings.retention_ms < 0:
         return
-    for checkpoint, kafka in _begun(facts):
+    for checkpoint, kafka in _same(facts):
         soon = _total(checkpoint, kafka.gone_in_an_hour, kafka)
         today = _total(checkpoint, kafka.gone_in_a_day, kafka)
         if soon or today:
@@ -68,7 +91,7 @@ def room(facts: Facts) -> Iterator[Finding]:
     settings = settings_of_source(facts)
     if not isinstance(settings, TopicSettings) or settings.retention_bytes < 0:
         return
-    for checkpoint, kafka in _begun(facts):
+    for checkpoint, kafka in _same(facts):
         left_ms = min(_until_deleted_ms(checkpoint, kafka, facts), default=None)
         if left_ms is not None and left_ms <= DAY_MS:
             yield _expiring(
@@ -83,10 +106,10 @@ def room(facts: Facts) -> Iterator[Finding]:
 
 def lag(facts: Facts) -> Iterator[Finding]:
     """How much there is to read, and how long that takes."""
-    for checkpoint, kafka in _begun(facts):
-        behind = _total(checkpoint, kafka.ends, kafka)
-        takes = _reading_time(behind, facts)
-        yield ok(about_source(facts), f"{counted(behind, 'record')} for {checkpoint.query} to read{takes}")
+    for checkpoint, kafka in _same(facts):
+        unread = _total(checkpoint, kafka.ends, kafka)
+        takes = _reading_time(unread, facts)
+        yield ok(about_source(facts), f"{counted(unread, 'record')} for {checkpoint.query} to read{takes}")
 
 
 def _expiring(facts: Facts, what: str, *, why: str, fix: str, within_ms: float) -> Finding:
@@ -101,6 +124,30 @@ def _begun(facts: Facts) -> Iterator[tuple[CheckpointFacts, KafkaFacts]]:
         for checkpoint in facts.checkpoints:
             if checkpoint.next:
                 yield checkpoint, facts.kafka
+
+
+def _same(facts: Facts) -> Iterator[tuple[CheckpointFacts, KafkaFacts]]:
+    """Those whose offsets are of the topic that is there."""
+    for checkpoint, kafka in _begun(facts):
+        if not _is_another(checkpoint, kafka):
+            yield checkpoint, kafka
+
+
+def _is_another(checkpoint: CheckpointFacts, kafka: KafkaFacts) -> bool:
+    """Whether the topic is not the one that the checkpoint has read."""
+    return bool(checkpoint.topic_id and kafka.source_id and checkpoint.topic_id != kafka.source_id)
+
+
+def _left_unread(checkpoint: CheckpointFacts) -> str:
+    places = listed(f"{p} from {at:,}" for p, at in sorted(checkpoint.next.items()))
+    return f"What the old one held behind them is gone, unread if there was any: partition {places}."
+
+
+def _read_anew(facts: Facts) -> str:
+    return (
+        f"Read the new one, from its beginning and with a state of its own: {anew(facts.spec.name)}. Or"
+        " restore the topic."
+    )
 
 
 def _ends(facts: Facts, kafka: KafkaFacts) -> Offsets:
