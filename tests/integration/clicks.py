@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.engine.outputs import Endpoints
-from penstock.engine.pipeline import Pipeline
+from penstock.engine.pipeline import READY, Pipeline
 from penstock.engine.receipt import Receipt
 from penstock.local.services import Addresses
 from penstock.observe.audit import Audit, audit
@@ -30,6 +30,7 @@ from penstock.spec import PipelineSpec, load
 PLAN = ClickstreamPlan(users=2_000, products=500, delayed_max_ms=20_000, late_min_ms=66_000, late=0.01)
 SHORT = {"sessions.gap": "10 seconds", "sessions.lateness": "20 seconds", "sessions.partitions": "2"}
 QUIET_S = 3.0
+STARTED_WITHIN_S = 120.0
 
 
 def clickstream(engine: str = "kernel", **overrides: str) -> PipelineSpec:
@@ -77,7 +78,7 @@ class Rig:
     def run_until_quiet(self, quiet_s: float = QUIET_S, **how: Any) -> list[Receipt]:
         """Run until nothing has happened for a while; the receipts of this run."""
         journal = JournalWriter(self.data.runs / self.spec.name / "journal.jsonl")
-        stop, last = threading.Event(), [time.monotonic() + 30]
+        stop, last = threading.Event(), [time.monotonic() + STARTED_WITHIN_S]
         before = len(self.receipts)
 
         def keep(receipt: Receipt) -> None:
@@ -85,14 +86,17 @@ class Rig:
             journal.write(Batch(0, receipt, Latency.of(receipt.latency_ms)))
             last[0] = time.monotonic()
 
+        def say(text: str) -> None:
+            print(text)  # noqa: T201  (pytest shows it for a test that failed)
+            if text == READY:
+                last[0] = time.monotonic()
+
         def watch() -> None:
             while not stop.wait(0.2):
                 if time.monotonic() - last[0] > quiet_s:
                     stop.set()
 
-        pipeline = Pipeline(
-            self.spec, self.data, self.endpoints, self.spark, on_receipt=keep, say=print, **how
-        )
+        pipeline = Pipeline(self.spec, self.data, self.endpoints, self.spark, on_receipt=keep, say=say, **how)
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:

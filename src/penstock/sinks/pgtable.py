@@ -15,7 +15,7 @@ from psycopg import sql
 from penstock.errors import SinkError, first_line
 from penstock.sinks.pgcopy import column_type, encode
 from penstock.sinks.protocol import Refusal
-from penstock.sinks.refusals import keyless, sift, without
+from penstock.sinks.refusals import keyless, must_be_few, sift, without
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -94,6 +94,7 @@ class KeyedTable:
             some = placed.slice(start, max_rows)
             at = some.column(_PLACE).to_pylist()
             refused += [Refusal(at[found.row], found.reason) for found in sift(self._sink, some, tried)]
+        must_be_few(self._sink, refused, rows.num_rows)
         return sorted(refused, key=lambda refusal: refusal.row)
 
     def _putting(self, connection: Connection, names: Sequence[str]) -> Callable[[pa.Table], None]:

@@ -33,12 +33,18 @@ def sift(sink: str, rows: pa.Table, put: Callable[[pa.Table], str | None]) -> li
             halve(start + count // 2, count - count // 2)
             return
         refused.append(Refusal(start, reason))
-        if len(refused) > _MOST or len(refused) == rows.num_rows >= _ALL_OF:
-            raise SinkError(f"sink {sink}: {len(refused):,} of {rows.num_rows:,} rows are refused: {reason}")
+        must_be_few(sink, refused, rows.num_rows)
 
     if rows.num_rows:
         halve(0, rows.num_rows)
     return refused
+
+
+def must_be_few(sink: str, refused: Sequence[Refusal], count: int) -> None:
+    """Raise if it is the table that is wrong."""
+    if len(refused) > _MOST or len(refused) == count >= _ALL_OF:
+        reason = refused[-1].reason
+        raise SinkError(f"sink {sink}: {len(refused):,} of {count:,} rows are refused: {reason}")
 
 
 def keyless(rows: pa.Table, key: Iterable[str]) -> list[Refusal]:
