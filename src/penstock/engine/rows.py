@@ -8,18 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.engine.events import EVENT_PREFIX
+from penstock.engine.events import EVENT, EVENT_PREFIX
 from penstock.spec import PipelineSpec, Sink
 from penstock.spec.sinks import ASIDE
 
 _SPAN_KINDS = ("live", "final", "corrected", "retracted")
 _SPAN = ("start_ms", "end_ms", "kind", "version")
-_SLOT = 0
+
+
+ORDER = ("kind", "span_id", "version", "partition", "offset")
 
 
 def in_order(rows: pa.Table) -> pa.Table:
     """Rows in an order that depends on nothing but the rows: shuffles deliver them as they please."""
-    keys = [(name, "ascending") for name in ("kind", "span_id", "version", "partition", "offset")]
+    keys = [(name, "ascending") for name in ORDER]
     return rows.take(pc.sort_indices(rows, sort_keys=keys))
 
 
@@ -41,18 +43,20 @@ def span_id(spec: PipelineSpec) -> str:
     return "session_id" if spec.sessions is not None else "window_id"
 
 
-def for_sink(rows: pa.Table, sink: Sink, spec: PipelineSpec, query: str, batch: int) -> pa.Table:
+def for_sink(
+    rows: pa.Table, sink: Sink, spec: PipelineSpec, query: str, batch: int, slot: int = 0
+) -> pa.Table:
     """The rows that a sink asked for, with the columns that readers see."""
     kinds = rows.column("kind")
     if "events" in sink.rows:
         names = spec.event_columns(sink)
-        chosen = rows.filter(pc.equal(kinds, "event")).select([EVENT_PREFIX + name for name in names])
+        chosen = rows.filter(pc.equal(kinds, EVENT)).select([EVENT_PREFIX + name for name in names])
         chosen = chosen.rename_columns(names)
-        return _stamped(chosen, query, batch, required=[])
+        return _stamped(chosen, query, batch, slot, required=[])
     if ASIDE & set(sink.rows):
         chosen = rows.filter(pc.is_in(kinds, pa.array(sink.rows)))
         chosen = chosen.select(["kind", "reason", "partition", "offset", "raw"])
-        return _stamped(chosen, query, batch, required=["kind"])
+        return _stamped(chosen, query, batch, slot, required=["kind"])
     grouping = spec.grouping
     measures = [name for measure in grouping.measures for name in measure.columns] if grouping else []
     is_span = pc.is_in(kinds, pa.array(_SPAN_KINDS))
@@ -60,16 +64,16 @@ def for_sink(rows: pa.Table, sink: Sink, spec: PipelineSpec, query: str, batch: 
     chosen = rows.filter(mask).select(["span_id", *_SPAN, "key", *measures])
     names = [span_id(spec), *_SPAN]
     chosen = chosen.rename_columns([*names, grouping.key if grouping else "key", *measures])
-    return _stamped(chosen, query, batch, required=names)
+    return _stamped(chosen, query, batch, slot, required=names)
 
 
-def _stamped(rows: pa.Table, query: str, batch: int, required: Sequence[str]) -> pa.Table:
-    """Every row that leaves says which query and batch it came from."""
+def _stamped(rows: pa.Table, query: str, batch: int, slot: int, required: Sequence[str]) -> pa.Table:
+    """Every row that leaves says which query, batch and slot it came from."""
     size = rows.num_rows
     stamps = {
         "query": pa.array([query] * size, pa.string()),
         "batch": pa.array(np.full(size, batch), pa.int64()),
-        "slot": pa.array(np.full(size, _SLOT), pa.int32()),
+        "slot": pa.array(np.full(size, slot), pa.int32()),
     }
     for name, column in stamps.items():
         rows = rows.append_column(name, column)

@@ -34,8 +34,12 @@ _SETTINGS = {
     ),
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # A task that runs twice at once would send its rows twice into the state.
+    # A task that runs twice at once would send its rows twice into the state, and the writers of a slot would
+    # fence each other.
     "spark.speculation": "false",
+    # The slots of a sink are the partitions of a shuffle: none may be split, joined or left out for being
+    # empty. No other query without state has a shuffle.
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",

@@ -18,8 +18,6 @@ from penstock.sinks.protocol import Batch, Position, Written, must_write
 POSITIONS_TABLE = "penstock_positions"
 """In the schema of the sink's table, where the sink's user may create tables."""
 
-_SLOT = 0
-
 # Defaults: what the address says comes first.
 _CONNECTION = {
     "application_name": "penstock",
@@ -84,6 +82,7 @@ class PostgresSink:
         exactly_once: bool,
         max_rows: int = 5_000,
         adopt: bool = False,
+        slot: int = 0,
     ) -> None:
         self.name = name
         self._table = KeyedTable(name, table, key, version)
@@ -91,7 +90,7 @@ class PostgresSink:
         self._max_rows = max_rows
         self._adopt = adopt
         self._positions = sql.Identifier(*table.split(".")[:-1], POSITIONS_TABLE)
-        self._place = (query, name, _SLOT)
+        self._place = (query, name, slot)
         self._lock = _lock_key(self._positions.as_string(None), *self._place)
         self._opened = False
         self._connection = self._connect(address)

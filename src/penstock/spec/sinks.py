@@ -11,6 +11,16 @@ from penstock.spec.sections import ColumnNames, Section
 from penstock.spec.units import Count
 
 
+WRITERS_MAX = 256
+"""Each has a partition of the topic of positions, and Kafka never takes a partition back."""
+
+
+def _few(writers: int) -> int:
+    if writers > WRITERS_MAX:
+        raise ValueError(f"expected at most {WRITERS_MAX}")
+    return writers
+
+
 def _distinct(rows: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(rows)) < len(rows):
         raise ValueError("expected each kind of row once")
@@ -60,6 +70,17 @@ EventKey = Annotated[
     ),
 ]
 
+Writers = Annotated[
+    Count,
+    AfterValidator(_few),
+    Field(
+        description="For rows = events: how many tasks write a batch side by side, each the keys of its slot"
+        " in a transaction of its own. 1: the driver writes the whole. More pay off only where writing is"
+        " what holds batches up and cores are idle. Fixed for a checkpoint.",
+        examples=[4],
+    ),
+]
+
 
 class KafkaSink(Section):
     """Rows as JSON records on a Kafka topic."""
@@ -79,6 +100,7 @@ class KafkaSink(Section):
     )
     key: EventKey = None
     columns: EventColumns = ()
+    writers: Writers = 1
 
     @property
     def target(self) -> str:
@@ -99,6 +121,7 @@ class ClickHouseSink(Section):
     guarantee: Guarantee = "exactly_once"
     key: EventKey = None
     columns: EventColumns = ()
+    writers: Writers = 1
 
     @property
     def target(self) -> str:
@@ -119,6 +142,7 @@ class PostgresSink(Section):
     guarantee: Guarantee = "exactly_once"
     key: EventKey = None
     columns: EventColumns = ()
+    writers: Writers = 1
     max_rows: Count = Field(
         default=5_000,
         description="The most rows in one statement; all statements of a batch are one transaction.",

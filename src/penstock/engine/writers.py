@@ -1,0 +1,152 @@
+"""A large sink's rows, written by tasks: one for each slot.
+
+A slot is a share of the keys, with a writer, a transaction and a position of its own in the sink. Spark may run
+its task again: the second attempt opens a new writer, which fences the first and finds what it left. Whatever
+the slots of a batch did before an error, the batch comes again, to the same slots with the same rows.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+import penstock.spec as spec_
+from penstock.engine.events import EVENT, EVENT_PREFIX
+from penstock.engine.outputs import BatchRows, Endpoints, open_sink, since_ms, wall_ms
+from penstock.engine.receipt import SinkReceipt
+from penstock.engine.rows import ORDER, for_sink, in_order
+from penstock.errors import Fenced, PositionLost, ReplayDiffers, SinkError, first_line
+from penstock.sinks.protocol import Batch
+from penstock.spec import PipelineSpec
+
+_SLOT = "slot"
+_ANSWER = "slot int, rows long, digest string, replayed boolean, error string, message string, hint string"
+_ERRORS = {kind.__name__: kind for kind in (SinkError, Fenced, PositionLost, ReplayDiffers)}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a slot's rows. An error too comes back as a row: of an exception, Spark passes only the
+    text on, after it has tried the task again for nothing.
+    """
+
+    slot: int
+    rows: int = 0
+    digest: str = ""
+    replayed: bool = False
+    error: str = ""
+    """The name of its class."""
+    message: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class SlotTask:
+    """What a task needs to write the slot that is its partition. It is made anew in a Python worker."""
+
+    spec: PipelineSpec
+    query: str
+    sink: spec_.Sink
+    at: Endpoints
+    batch: int
+    adopt: bool
+    schema: pa.Schema
+    """Of the rows: a slot without rows is given none."""
+
+    def run(self, parts: Iterable[pa.RecordBatch]) -> Answer:
+        context = TaskContext.get()
+        slot = context.partitionId() if context else 0
+        try:
+            return self._write(slot, list(parts))
+        except SinkError as error:
+            return Answer(slot, error=type(error).__name__, message=error.message, hint=error.hint)
+        except Exception as error:
+            traceback.print_exc()  # into Spark's log
+            text = f"sink {self.sink.name}: {type(error).__name__}: {first_line(error)}"
+            return Answer(slot, error=SinkError.__name__, message=text)
+
+    def _write(self, slot: int, parts: Sequence[pa.RecordBatch]) -> Answer:
+        given = pa.Table.from_batches(parts) if parts else self.schema.empty_table()
+        if strange := given.num_rows - (pc.sum(pc.equal(given.column(_SLOT), slot)).as_py() or 0):
+            raise SinkError(f"sink {self.sink.name}: {strange} rows of other slots came; nothing was written")
+        rows = for_sink(in_order(given), self.sink, self.spec, self.query, self.batch, slot)
+        opened = open_sink(self.spec, self.query, self.sink, self.at, adopt=self.adopt, slot=slot)
+        with closing(opened) as sink:
+            written = sink.write(Batch.of(self.query, self.batch, rows))
+        return Answer(slot, written.count, written.digest, written.replayed)
+
+
+@dataclass
+class SlotOutput:
+    """A task for each slot writes the rows of its keys."""
+
+    spec: PipelineSpec
+    query: str
+    described: spec_.Sink
+    at: Endpoints
+    adopt: bool
+    """Whether the next batch may be the first that the sink knows of."""
+
+    def write(self, rows: BatchRows) -> SinkReceipt:
+        start = time.perf_counter()
+        answers = self._in_tasks(rows)
+        self._check(answers)
+        self.adopt = False
+        return SinkReceipt(
+            name=self.described.name,
+            rows=sum(answer.rows for answer in answers),
+            digest=digest_of([answer.digest for answer in answers]),
+            replayed=all(answer.replayed for answer in answers),
+            write_ms=since_ms(start),
+            visible_at_ms=wall_ms(),
+        )
+
+    def _in_tasks(self, rows: BatchRows) -> list[Answer]:
+        shared = in_slots(rows.frame, self.described, self.spec)
+        schema = to_arrow_schema(shared.schema, timezone="UTC")
+        task = SlotTask(self.spec, self.query, self.described, self.at, rows.batch, self.adopt, schema)
+
+        def write(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield pa.RecordBatch.from_pylist([asdict(task.run(parts))])
+
+        said = shared.mapInArrow(write, _ANSWER).collect()
+        return sorted((Answer(**row.asDict()) for row in said), key=lambda answer: answer.slot)
+
+    def _check(self, answers: Sequence[Answer]) -> None:
+        """Raise the gravest of what went wrong. A slot without rows must answer as well."""
+        name, slots = self.described.name, self.described.writers
+        failed = [answer for answer in answers if answer.error]
+        if failed:
+            worst = next((answer for answer in failed if answer.error != SinkError.__name__), failed[0])
+            text = f"{worst.message} (slot {worst.slot} of {slots})"
+            raise _ERRORS[worst.error](text, hint=worst.hint)
+        if [answer.slot for answer in answers] != list(range(slots)):
+            there = ", ".join(str(answer.slot) for answer in answers)
+            raise SinkError(f"sink {name}: of slots 0 to {slots - 1} only {there} answered")
+
+    def close(self) -> None:
+        """Tasks keep nothing open."""
+
+
+def in_slots(rows: DataFrame, sink: spec_.Sink, spec: PipelineSpec) -> DataFrame:
+    """The events of a sink with as many partitions as it has writers; each holds the keys of its slot."""
+    slot = F.pmod(F.xxhash64(f"`{EVENT_PREFIX}{sink.key}`"), F.lit(sink.writers)).cast("int")
+    columns = [*ORDER, *(f"`{EVENT_PREFIX}{name}`" for name in spec.event_columns(sink))]
+    events = rows.where(F.col("kind") == EVENT).select(*columns, slot.alias(_SLOT))
+    return events.repartitionById(sink.writers, _SLOT)
+
+
+def digest_of(digests: Iterable[str]) -> str:
+    """The digest of a batch, of those of its slots in their order."""
+    return blake2b("\n".join(digests).encode(), digest_size=8).hexdigest()
