@@ -38,7 +38,7 @@ _WITHOUT_BYTES = {"late", "duplicate"}
 def open_outputs(
     spec: PipelineSpec, query: str, sinks: Sequence[spec_.Sink], at: Endpoints, adopt: Sequence[str]
 ) -> list[Output]:
-    """A fresh writer for every sink that the driver writes; the others are opened in tasks, batch by batch."""
+    """A fresh writer for every sink that the driver writes; those of slots are opened in tasks."""
     return [_output(spec, query, sink, at, adopt=sink.name in adopt) for sink in sinks]
 
 
@@ -117,7 +117,7 @@ class BatchWriter:
 
     @contextmanager
     def _computed_once(self, frame: DataFrame) -> Iterator[None]:
-        """Keep the rows for as long as several jobs read them: the driver's, and one for each slotted sink."""
+        """Keep the rows while several jobs read them: the driver's, and one for each sink with slots."""
         if not self._has_slots:
             yield
             return

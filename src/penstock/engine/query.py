@@ -76,9 +76,7 @@ class Query:
         except SinkError as error:
             return False, error
         originals = Originals(self.endpoints.kafka, self.spec.source.topic)
-        writer = BatchWriter(
-            self.name, self.checkpoint, outputs, originals, self.lookups, self.on_receipt
-        )
+        writer = BatchWriter(self.name, self.checkpoint, outputs, originals, self.lookups, self.on_receipt)
         try:
             query = (
                 self.rows.writeStream.queryName(self.name)

@@ -1,8 +1,8 @@
 """A large sink's rows, written by tasks: one for each slot.
 
-A slot is a share of the keys, with a writer, a transaction and a position of its own in the sink. Spark may run
-its task again: the second attempt opens a new writer, which fences the first and finds what it left. Whatever
-the slots of a batch did before an error, the batch comes again, to the same slots with the same rows.
+A slot is a share of the keys, with a writer, a transaction and a position of its own in the sink. Spark may
+run its task again: the second attempt opens a new writer, which fences the first and finds what it left.
+Whatever the slots of a batch did before an error, it comes again, to the same slots with the same rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,8 +38,10 @@ _ERRORS = {kind.__name__: kind for kind in (SinkError, Fenced, PositionLost, Rep
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a slot's rows. An error too comes back as a row: of an exception, Spark passes only the
-    text on, after it has tried the task again for nothing.
+    """What became of a slot's rows.
+
+    An error comes back as a row too: of an exception Spark passes only the text on, and not before it has
+    tried the task again for nothing.
     """
 
     slot: int
@@ -64,9 +67,7 @@ class SlotTask:
     schema: pa.Schema
     """Of the rows: a slot without rows is given none."""
 
-    def run(self, parts: Iterable[pa.RecordBatch]) -> Answer:
-        context = TaskContext.get()
-        slot = context.partitionId() if context else 0
+    def run(self, slot: int, parts: Iterable[pa.RecordBatch]) -> Answer:
         try:
             return self._write(slot, list(parts))
         except SinkError as error:
@@ -101,7 +102,7 @@ class SlotOutput:
     def write(self, rows: BatchRows) -> SinkReceipt:
         start = time.perf_counter()
         answers = self._in_tasks(rows)
-        self._check(answers)
+        check_answers(self.described, answers)
         self.adopt = False
         return SinkReceipt(
             name=self.described.name,
@@ -118,25 +119,25 @@ class SlotOutput:
         task = SlotTask(self.spec, self.query, self.described, self.at, rows.batch, self.adopt, schema)
 
         def write(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield pa.RecordBatch.from_pylist([asdict(task.run(parts))])
+            slot = cast(TaskContext, TaskContext.get()).partitionId()
+            yield pa.RecordBatch.from_pylist([asdict(task.run(slot, parts))])
 
         said = shared.mapInArrow(write, _ANSWER).collect()
         return sorted((Answer(**row.asDict()) for row in said), key=lambda answer: answer.slot)
 
-    def _check(self, answers: Sequence[Answer]) -> None:
-        """Raise the gravest of what went wrong. A slot without rows must answer as well."""
-        name, slots = self.described.name, self.described.writers
-        failed = [answer for answer in answers if answer.error]
-        if failed:
-            worst = next((answer for answer in failed if answer.error != SinkError.__name__), failed[0])
-            text = f"{worst.message} (slot {worst.slot} of {slots})"
-            raise _ERRORS[worst.error](text, hint=worst.hint)
-        if [answer.slot for answer in answers] != list(range(slots)):
-            there = ", ".join(str(answer.slot) for answer in answers)
-            raise SinkError(f"sink {name}: of slots 0 to {slots - 1} only {there} answered")
-
     def close(self) -> None:
         """Tasks keep nothing open."""
+
+
+def check_answers(sink: spec_.Sink, answers: Sequence[Answer]) -> None:
+    """Raise the gravest of what went wrong. A slot without rows must answer as well."""
+    if failed := [answer for answer in answers if answer.error]:
+        worst = next((answer for answer in failed if answer.error != SinkError.__name__), failed[0])
+        text = f"{worst.message} (slot {worst.slot} of {sink.writers})"
+        raise _ERRORS[worst.error](text, hint=worst.hint)
+    if [answer.slot for answer in answers] != list(range(sink.writers)):
+        there = ", ".join(str(answer.slot) for answer in answers) or "none"
+        raise SinkError(f"sink {sink.name}: of the slots 0 to {sink.writers - 1} these answered: {there}")
 
 
 def in_slots(rows: DataFrame, sink: spec_.Sink, spec: PipelineSpec) -> DataFrame:

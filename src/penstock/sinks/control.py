@@ -14,22 +14,28 @@ _TIMEOUT_S = 30.0
 def ensure_control_topic(bootstrap: str, *, slots: int) -> None:
     """Have it there, with a partition for each slot at least. It never has fewer again."""
     ensure_topics(bootstrap, {CONTROL_TOPIC: slots})
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
-        have = _partitions(admin)
-        if have < slots:
-            [grown] = admin.create_partitions(
-                [NewPartitions(CONTROL_TOPIC, slots)], operation_timeout=_TIMEOUT_S
-            ).values()
-            grown.result()
+        if slots > 1:
+            _grow(AdminClient({"bootstrap.servers": bootstrap, **QUIET}), slots)
     except KafkaException as error:
+        raise SinkError(
+            f"topic {CONTROL_TOPIC} cannot be given {slots} partitions, one for each slot:"
+            f" {error.args[0].str()}",
+            hint=f"Do it by other means: kafka-topics.sh --bootstrap-server {bootstrap} --alter"
+            f" --topic {CONTROL_TOPIC} --partitions {slots}",
+        ) from error
+
+
+def _grow(admin: AdminClient, slots: int) -> None:
+    if _partitions(admin) >= slots:
+        return
+    wanted = [NewPartitions(CONTROL_TOPIC, slots)]
+    [grown] = admin.create_partitions(wanted, operation_timeout=_TIMEOUT_S).values()
+    try:
+        grown.result()
+    except KafkaException:
         if _partitions(admin) < slots:  # else another pipeline was faster
-            raise SinkError(
-                f"topic {CONTROL_TOPIC} has {have} partitions, but {slots} slots need one each:"
-                f" {error.args[0].str()}",
-                hint=f"Grow it: kafka-topics.sh --bootstrap-server {bootstrap} --alter"
-                f" --topic {CONTROL_TOPIC} --partitions {slots}",
-            ) from error
+            raise
 
 
 def _partitions(admin: AdminClient) -> int:

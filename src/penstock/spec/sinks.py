@@ -10,7 +10,6 @@ from penstock.spec.names import Identifier, Name, TableName, Topic, listed
 from penstock.spec.sections import ColumnNames, Section
 from penstock.spec.units import Count
 
-
 WRITERS_MAX = 256
 """Each has a partition of the topic of positions, and Kafka never takes a partition back."""
 

@@ -27,7 +27,14 @@ class ClickHousePlace(Place):
     def _open(self, name: str, adopt: bool) -> ClickHouseSink:
         keep = "all" if self.exactly_once else "newest"
         return ClickHouseSink(
-            name, self.address, self.target, self.query, key=self.key, keep=keep, adopt=adopt
+            name,
+            self.address,
+            self.target,
+            self.query,
+            key=self.key,
+            keep=keep,
+            adopt=adopt,
+            slot=self.slot,
         )
 
     def writer(self, name: str = SINK, *, adopt: bool = False) -> ClickHouseSink:
@@ -58,10 +65,10 @@ class ClickHousePlace(Place):
 
     def forget(self, batch: Batch) -> None:
         """Lose the rows of a batch and keep its token, as a server killed after its answer does."""
-        self._delete(self.target, f"batch = {batch.number}")
+        self._delete(self.target, f"batch = {batch.number} AND slot = {self.slot}")
 
     def _of(self, name: str) -> str:
-        return f"query = '{self.query}' AND sink = '{name}'"
+        return f"query = '{self.query}' AND sink = '{name}' AND slot = {self.slot}"
 
     def _delete(self, table: str, which: str) -> None:
         self.client.command(f"ALTER TABLE {table} DELETE WHERE {which}", settings={"mutations_sync": 2})

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 
 from penstock.errors import SinkError
+from penstock.sinks.control import ensure_control_topic
 from penstock.sinks.encode import json_rows
 from penstock.sinks.kafka import (
     CONTROL_TOPIC,
@@ -41,12 +42,15 @@ class KafkaPlace(Place):
     encode: Encoder = field(default_factory=lambda: json_rows("session_id"))
 
     def __post_init__(self) -> None:
-        ensure_topics(self.address, {CONTROL_TOPIC: 1, self.target: self.partitions})
+        ensure_topics(self.address, {self.target: self.partitions})
+        ensure_control_topic(self.address, slots=self.slot + 1)
 
     def _open(self, name: str, adopt: bool) -> Sink:
         if not self.exactly_once:
             return KeyedKafkaSink(name, self.address, self.target, self.encode)
-        return TransactionalKafkaSink(name, self.address, self.target, self.query, self.encode, adopt=adopt)
+        return TransactionalKafkaSink(
+            name, self.address, self.target, self.query, self.encode, adopt=adopt, slot=self.slot
+        )
 
     def rows(self, names: Sequence[str] = ROW.names) -> list[dict[str, Any]]:
         """All rows that were committed; where they come at least once, the newest of each key."""
@@ -95,7 +99,7 @@ class KafkaPlace(Place):
             "isolation.level": "read_uncommitted",
         }
         with closing(Consumer(asking)) as consumer:
-            [held] = consumer.committed([TopicPartition(CONTROL_TOPIC, 0)], timeout=30)
+            [held] = consumer.committed([TopicPartition(CONTROL_TOPIC, self.slot)], timeout=30)
         return None if held.offset < 0 else int(held.offset) - 1
 
     def lose_position(self, name: str = SINK) -> None:
