@@ -45,6 +45,7 @@ class Rig:
     addresses: Addresses
     spark: SparkSession
     receipts: list[Receipt] = field(default_factory=list)
+    say: Callable[[str], None] = print
 
     def send(self, seconds: float = 3.0, rate_eps: float = 1_500) -> None:
         ledgers = self.data.produced / self.spec.name
@@ -90,7 +91,7 @@ class Rig:
                     stop.set()
 
         pipeline = Pipeline(
-            self.spec, self.data, self.endpoints, self.spark, on_receipt=keep, say=print, adopt=adopt
+            self.spec, self.data, self.endpoints, self.spark, on_receipt=keep, say=self.say, adopt=adopt
         )
         watcher = threading.Thread(target=watch)
         watcher.start()

@@ -265,13 +265,14 @@ def test_rows_of_sessions_need_sessions_or_windows(kind: str) -> None:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-@pytest.mark.parametrize("store", [{"kind": "kafka", "topic": "t"}, {"kind": "clickhouse", "table": "t"},
-                                   {"kind": "postgres", "table": "t"}], ids=lambda store: store["kind"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "target"), [("kafka", "topic"), ("clickhouse", "table"), ("postgres", "table")]
+)
 def test_rows_of_events_can_have_several_writers_in_every_store(
-    store: dict[str, str], guarantee: str
+    kind: str, target: str, guarantee: str
 ) -> None:
     events = {"rows": "events", "key": "id", "columns": ["id"], "guarantee": guarantee, "writers": "4"}
-    spec = PipelineSpec(**{**EVENTS, "sink": [{**store, **events}]})
+    spec = PipelineSpec(**{**EVENTS, "sink": [{"kind": kind, target: "t", **events}]})
     assert spec.sink[0].writers == 4
 
 
