@@ -70,7 +70,7 @@ def test_each_payment_is_in_every_store_once_also_when_its_batch_comes_again(
     assert once(0, 900, slots)
     assert {slot for _, slot in slots} == {0, 1, 2}
     assert rig.held("kafka") == rig.held("clickhouse") == slots
-    assert rig.all_positions() == dict.fromkeys(STORES, [again.batch] * 3)
+    assert rig.all_positions() == dict.fromkeys(STORES, (again.batch,) * 3)
     found = rig.look()
     assert (found.problems, found.lost, found.duplicated) == ((), 0, 0)
     assert [sink.said for sink in found.sinks] == [900, 900, 900, 2]
@@ -86,10 +86,10 @@ def test_slots_without_rows_hold_every_batch_too(new_payments: NewPayments) -> N
     rig.send_raw([b"no json"])
     [receipt, *_] = rig.run_until_quiet()
     assert (receipt.decoded, receipt.rejected) == (0, 1)
-    assert rig.all_positions() == dict.fromkeys(STORES, [0, 0, 0])
+    assert rig.all_positions() == dict.fromkeys(STORES, (0, 0, 0))
     rig.pay(0, 1)
     assert rig.run_until_quiet()[-1].batch == 1
-    assert rig.all_positions() == dict.fromkeys(STORES, [1, 1, 1])
+    assert rig.all_positions() == dict.fromkeys(STORES, (1, 1, 1))
     for store in STORES:
         assert once(0, 1, rig.held(store))
 
@@ -118,7 +118,7 @@ def test_when_a_store_refuses_one_slot_the_batch_comes_again_and_the_others_comp
     due = rig.run_until_quiet()[-1].batch + 1
     refusing = rig.refused_to_slot_1()
     refusing.__enter__()
-    seen: list[dict[str, list[int]]] = []
+    seen: list[dict[str, tuple[int, ...]]] = []
 
     def mend(text: str) -> None:
         if not seen and "starting again" in text:
@@ -129,7 +129,7 @@ def test_when_a_store_refuses_one_slot_the_batch_comes_again_and_the_others_comp
     rig.say = mend
     rig.pay(300, 300)
     [receipt, *_] = rig.run_until_quiet()
-    assert seen == [{"kafka": [due] * 3, "clickhouse": [due, due - 1, due], "postgres": [due, due - 1, due]}]
+    assert seen == [{"kafka": (due,) * 3, "clickhouse": (due, due - 1, due), "postgres": (due, due - 1, due)}]
     # The slots of Kafka had it all; of the others one had to write.
     assert [sink.replayed for sink in receipt.sinks[:3]] == [True, False, False]
     for store in STORES:
@@ -155,9 +155,8 @@ def test_a_slot_that_lost_its_position_stops_the_pipeline_until_the_sink_is_adop
 
 def workers() -> list[psutil.Process]:
     """The Python workers of this process's Spark, which the daemon forks."""
-    daemons = [
-        p for p in psutil.Process().children(recursive=True) if "pyspark.daemon" in " ".join(p.cmdline())
-    ]
+    children = psutil.Process().children(recursive=True)
+    daemons = [child for child in children if "pyspark.daemon" in child.cmdline()]
     return [p for p in daemons if p.ppid() in {daemon.pid for daemon in daemons}]
 
 

@@ -32,7 +32,7 @@ from penstock.sinks.protocol import Batch
 from penstock.spec import PipelineSpec
 
 _SLOT = "slot"
-_ANSWER = "slot int, rows long, digest string, replayed boolean, error string, message string, hint string"
+_ANSWER = "slot long, rows long, digest string, replayed boolean, error string, message string, hint string"
 _ERRORS = {kind.__name__: kind for kind in (SinkError, Fenced, PositionLost, ReplayDiffers)}
 
 
@@ -65,7 +65,7 @@ class SlotTask:
     batch: int
     adopt: bool
     schema: pa.Schema
-    """Of the rows: a slot without rows is given none."""
+    """Of the rows: they come without their names, and a slot without rows is given nothing."""
 
     def run(self, slot: int, parts: Iterable[pa.RecordBatch]) -> Answer:
         try:
@@ -79,6 +79,7 @@ class SlotTask:
 
     def _write(self, slot: int, parts: Sequence[pa.RecordBatch]) -> Answer:
         given = pa.Table.from_batches(parts) if parts else self.schema.empty_table()
+        given = given.rename_columns(self.schema.names)
         if strange := given.num_rows - (pc.sum(pc.equal(given.column(_SLOT), slot)).as_py() or 0):
             raise SinkError(f"sink {self.sink.name}: {strange} rows of other slots came; nothing was written")
         rows = for_sink(in_order(given), self.sink, self.spec, self.query, self.batch, slot)
@@ -122,7 +123,9 @@ class SlotOutput:
             slot = cast(TaskContext, TaskContext.get()).partitionId()
             yield pa.RecordBatch.from_pylist([asdict(task.run(slot, parts))])
 
-        said = shared.mapInArrow(write, _ANSWER).collect()
+        # mapInArrow cannot find a column whose name has a dot in it.
+        nameless = shared.toDF(*(f"c{place}" for place in range(len(shared.columns))))
+        said = nameless.mapInArrow(write, _ANSWER).collect()
         return sorted((Answer(**row.asDict()) for row in said), key=lambda answer: answer.slot)
 
     def close(self) -> None:
