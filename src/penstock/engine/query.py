@@ -25,6 +25,7 @@ from penstock.sinks.control import ensure_control_topic
 from penstock.sinks.kafka import ensure_topics, kafka_answers
 from penstock.sinks.postgres import postgres_answers
 from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec, PostgresSink, Sink
+from penstock.spec.sinks import slots_on_kafka
 
 _POLL_S = 0.2
 _ATTEMPTS_WITHOUT_PROGRESS = 4
@@ -71,7 +72,7 @@ class Query:
         """One life of the query: whether any batch succeeded, and what ended it (None when told to stop)."""
         try:
             ensure_topics(self.endpoints.kafka, self._topics())
-            ensure_control_topic(self.endpoints.kafka, slots=max(sink.writers for sink in self.sinks))
+            ensure_control_topic(self.endpoints.kafka, slots=slots_on_kafka(self.sinks))
             outputs = open_outputs(self.spec, self.name, self.sinks, self.endpoints, self.adopt)
         except SinkError as error:
             return False, error

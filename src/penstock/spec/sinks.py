@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -154,3 +155,8 @@ class PostgresSink(Section):
 
 
 Sink = Annotated[KafkaSink | ClickHouseSink | PostgresSink, Field(discriminator="kind")]
+
+
+def slots_on_kafka(sinks: Iterable[Sink]) -> int:
+    """The most slots that a Kafka sink has: each position is on a partition of its own."""
+    return max((sink.writers for sink in sinks if sink.kind == "kafka"), default=1)

@@ -35,6 +35,7 @@ from penstock.preflight.facts import (
 from penstock.preflight.words import DAY_MS, HOUR_MS
 from penstock.sinks.kafka import CONTROL_TOPIC, QUIET, position_in, positions_group
 from penstock.spec import KafkaSink, PipelineSpec
+from penstock.spec.sinks import slots_on_kafka
 
 _REACHED_WITHIN_S = 10.0
 _ANSWER_TIMEOUT_S = 5.0
@@ -93,7 +94,7 @@ class _Reading:
     def _topics(self) -> dict[str, Topic | MissingTopic]:
         """The topics of the pipeline, and those in which a cluster keeps positions and transactions."""
         source, sinks = self._spec.source, [s.topic for s in self._spec.sink if isinstance(s, KafkaSink)]
-        wanted = {source.topic: source.partitions, CONTROL_TOPIC: max(s.writers for s in self._spec.sink)}
+        wanted = {source.topic: source.partitions, CONTROL_TOPIC: slots_on_kafka(self._spec.sink)}
         wanted |= dict.fromkeys(sinks, source.partitions)
         if self._spec.grouping is not None:
             wanted[clock_topic(self._spec)] = 1
