@@ -37,9 +37,10 @@ _SETTINGS = {
     # A task that runs twice at once would send its rows twice into the state, and the writers of a slot would
     # fence each other.
     "spark.speculation": "false",
-    # The slots of a sink are the partitions of a shuffle: none may be split, joined or left out for being
-    # empty. No other query without state has a shuffle.
-    "spark.sql.adaptive.streaming.stateless.enabled": "false",
+    # The slots of a sink are the partitions of a shuffle, and adaptive execution leaves out all of them when
+    # a batch has no events. It would do nothing for other queries: those with state run without it anyway,
+    # those without have no shuffle. Its own switch for streams does not reach into foreachBatch.
+    "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
