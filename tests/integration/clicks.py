@@ -77,7 +77,7 @@ class Rig:
     def run_until_quiet(self, adopt: tuple[str, ...] = (), quiet_s: float = QUIET_S) -> list[Receipt]:
         """Run until nothing has happened for a while; the receipts of this run."""
         journal = JournalWriter(self.data.runs / self.spec.name / "journal.jsonl")
-        stop, last = threading.Event(), [time.monotonic() + 30]
+        stop, last = threading.Event(), [time.monotonic() + 60]
         before = len(self.receipts)
 
         def keep(receipt: Receipt) -> None:

@@ -125,7 +125,8 @@ class BatchWriter:
         try:
             yield
         finally:
-            frame.unpersist()
+            # Nobody needs to wait for it; and in this thread a stop would break it off, and the batch with it.
+            self._pool.submit(frame.unpersist)
 
     def _collect(self, frame: DataFrame) -> pa.Table:
         """The rows that the driver needs. Events that only tasks write stay where they are."""
