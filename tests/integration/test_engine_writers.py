@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from penstock.paths import DataDir
 from penstock.sinks.kafka import ensure_topics
 from penstock.spec import PipelineSpec
 from tests.integration.payments import PARTITIONS, STORES, Payments, payments
+from tests.integration.places.place import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -154,14 +155,15 @@ def test_a_slot_that_lost_its_position_stops_the_pipeline_until_the_sink_is_adop
 
 
 def workers() -> list[psutil.Process]:
-    """The Python workers of this process's Spark, which the daemon forks."""
+    """The Python workers of this process's Spark, which a daemon forks."""
     children = psutil.Process().children(recursive=True)
-    daemons = [child for child in children if "pyspark.daemon" in child.cmdline()]
-    return [p for p in daemons if p.ppid() in {daemon.pid for daemon in daemons}]
+    alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
+    daemons = [child for child in alive if "pyspark.daemon" in child.cmdline()]
+    return [child for child in daemons if child.ppid() in {daemon.pid for daemon in daemons}]
 
 
 @contextmanager
-def nobody_acknowledges(rig: Payments) -> Iterator[None]:
+def nobody_acknowledges(rig: Payments) -> Iterator[Callable[[], bool]]:
     """The topic wants two replicas in sync and has one: transactions stay open."""
 
     def need(replicas: int) -> None:
@@ -173,54 +175,51 @@ def nobody_acknowledges(rig: Payments) -> Iterator[None]:
         [done] = admin.incremental_alter_configs([topic]).values()
         done.result()
 
+    def writing() -> bool:
+        port = int(rig.addresses.kafka.rpartition(":")[2])
+        return any(c.raddr and c.raddr.port == port for w in workers() for c in w.net_connections("tcp"))
+
     need(2)
     try:
-        yield
+        yield writing
     finally:
         need(1)
 
 
 @contextmanager
-def table_is_locked(rig: Payments) -> Iterator[None]:
+def table_is_locked(rig: Payments) -> Iterator[Callable[[], bool]]:
     """Transactions stop before the first row of theirs is in the table."""
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'relation'"
     with psycopg.connect(rig.addresses.postgres) as blocker:
         blocker.execute(f"LOCK TABLE {rig.table} IN SHARE MODE".encode())
-        yield
+        yield lambda: bool(rig.sql(waiting))
 
 
 HELD_UP = {"kafka": nobody_acknowledges, "postgres": table_is_locked}
 
 
 @pytest.mark.parametrize("store", HELD_UP)
-def test_a_worker_that_is_killed_while_it_writes_leaves_nothing_twice(
+def test_workers_that_are_killed_while_they_write_leave_nothing_twice(
     new_payments: NewPayments, store: str
 ) -> None:
     rig = new_payments(store)
     rig.pay(0, 200)
     rig.run_until_quiet()
-    said: list[str] = []
-    died = threading.Event()
-
-    def hear(text: str) -> None:
-        said.append(text)
-        if "starting again" in text:
-            died.set()
-
-    rig.say = hear
+    failed = threading.Event()
+    rig.say = lambda text: failed.set() if "starting again" in text else None
 
     def kill() -> None:
-        with HELD_UP[store](rig):
+        with HELD_UP[store](rig) as writing:
             rig.pay(200, 200)
-            time.sleep(6)  # by then the batch is computed and its writers wait
+            eventually(writing)
             for worker in workers():
                 worker.kill()
-            assert died.wait(60)
+            assert failed.wait(PATIENCE_S)
 
-    killing = threading.Thread(target=kill)
-    killing.start()
-    rig.run_until_quiet()
-    killing.join()
-    assert died.is_set(), said
+    with ThreadPoolExecutor(1) as pool:
+        killing = pool.submit(kill)
+        rig.run_until_quiet(quiet_s=10)
+        killing.result()
     assert once(0, 400, rig.held(store))
     assert rig.look().problems == ()
 

@@ -125,7 +125,7 @@ class BatchWriter:
         try:
             yield
         finally:
-            # Nobody needs to wait for it; and in this thread a stop would break it off, and the batch with it.
+            # Nobody waits for it; and in this thread a stop would break it off, and the batch with it.
             self._pool.submit(frame.unpersist)
 
     def _collect(self, frame: DataFrame) -> pa.Table:
