@@ -47,6 +47,7 @@ class Rig:
     addresses: Addresses
     spark: SparkSession
     receipts: list[Receipt] = field(default_factory=list)
+    say: Callable[[str], None] = print
 
     def send(self, seconds: float = 3.0, rate_eps: float = 1_500) -> None:
         ledgers = self.data.produced / self.spec.name

@@ -275,7 +275,7 @@ def test_what_each_sink_holds_is_seen(rig: Rig) -> None:
     for store in (facts.kafka, facts.clickhouse, facts.postgres):
         assert store is not None
         assert not isinstance(store, Away)
-        for sink, held in store.positions.items():
+        for sink, (held,) in store.positions.items():
             assert isinstance(held, Position)
             assert (held.batch, held.count) == (here.pop(sink), 1)
     assert here == {}
@@ -428,7 +428,7 @@ def test_a_sink_that_was_never_written_holds_no_position(rig: Rig) -> None:
     ensure_topics(rig.at.kafka, {CONTROL_TOPIC: 1})
     facts = read_kafka(rig.spec, rig.at.kafka, 0)
     assert isinstance(facts, KafkaFacts)
-    assert facts.positions == {"topic": NoPosition()}
+    assert facts.positions == {"topic": (NoPosition(),)}
 
 
 def test_the_command_prints_what_it_found_and_exits_with_the_verdict(rig: Rig, tmp_path: Path) -> None:

@@ -191,6 +191,20 @@ def test_two_queries_that_write_to_one_place_have_positions_of_their_own(place: 
         assert (place.position(), other.position()) == (1, 0)
 
 
+def test_two_slots_of_one_sink_have_positions_and_rows_of_their_own(place: Place) -> None:
+    with closing(place.beside(slot=1)) as other:
+        place.write(place.batch(0), place.batch(1))
+        theirs = [other.batch(0, []), other.batch(1, sessions(71, size=5))]
+        assert not other.write(*theirs).replayed
+        assert other.write(theirs[1]).replayed
+        assert place.write(place.batch(1)).replayed
+        assert place.holds(place.batch(0), place.batch(1), *theirs)
+        assert not place.write(place.batch(2)).replayed
+        assert (place.position(), other.position()) == (2, 1)
+        with pytest.raises(PositionLost):
+            other.write(other.batch(3))
+
+
 class Attempt(NamedTuple):
     """A new writer that is given a batch."""
 

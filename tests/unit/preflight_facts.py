@@ -78,7 +78,7 @@ KAFKA = KafkaFacts(
     ends={0: 100, 1: 100},
     transaction_timeout_max_ms=900_000,
     offsets_retention_ms=60 * DAY_MS,
-    positions={"sessions": DONE},
+    positions={"sessions": (DONE,)},
 )
 CLICKHOUSE = ClickHouseFacts(
     where="house:8123",
@@ -88,7 +88,7 @@ CLICKHOUSE = ClickHouseFacts(
         "penstock_positions": ClickHouseTable("MergeTree", frozenset({"query"}), 1000),
     },
     may_create=True,
-    positions={"table": DONE},
+    positions={"table": (DONE,)},
 )
 POSTGRES = PostgresFacts(
     where="elephant:5432",
@@ -99,7 +99,7 @@ POSTGRES = PostgresFacts(
         ),
         "penstock_positions": PostgresTable(frozenset({"query"}), frozenset()),
     },
-    positions={"rows": DONE},
+    positions={"rows": (DONE,)},
 )
 CHECKPOINT = CheckpointFacts(
     query="visits",

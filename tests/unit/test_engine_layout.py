@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,46 @@ def test_new_sinks_are_those_that_have_never_had_a_batch() -> None:
     have = replace(state_of(CLICKSTREAM), sinks=["sessions", "gone"])
     assert have.new_sinks(state_of(CLICKSTREAM)) == ["sessions_live", "sessions_table", "dead-letters"]
     assert have.changed_to(state_of(CLICKSTREAM))[0].sinks == ["sessions", "gone"]
+
+
+def slotted(**writers: int) -> StateLayout:
+    """The layout of a pipeline with such sinks of events, and one that the driver writes."""
+    sink = {"kind": "postgres", "rows": "events", "key": "id", "columns": ["id"]}
+    sinks = [{**sink, "table": name, "writers": count} for name, count in writers.items()]
+    return state_of(EVENTS, sink=[*EVENTS["sink"], *sinks])
+
+
+@pytest.mark.parametrize(("was", "now"), [(1, 4), (4, 1), (2, 4)])
+def test_a_sink_keeps_its_number_of_writers(was: int, now: int) -> None:
+    with pytest.raises(StateMismatch) as caught:
+        slotted(payments=was).changed_to(slotted(payments=now))
+    assert f"sink payments: writers was {was}, is {now}" in caught.value.message
+    assert "be there twice" in caught.value.message
+    assert "another name" in caught.value.hint
+
+
+def test_a_sink_that_is_new_or_comes_back_has_the_writers_that_it_is_given() -> None:
+    state, _ = slotted().changed_to(slotted(payments=4))
+    assert state.writers["payments"] == 4
+    state = replace(state, sinks=["enriched", "payments"])
+    gone, _ = state.changed_to(slotted())
+    with pytest.raises(StateMismatch):
+        gone.changed_to(slotted(payments=2))  # no batch was written without it
+    back, _ = replace(gone, sinks=["enriched"]).changed_to(slotted(payments=2))
+    assert back.writers["payments"] == 2
+
+
+def test_a_layout_from_before_there_were_writers_has_one_for_each_sink(tmp_path: Path) -> None:
+    file = tmp_path / "state-layout.json"
+    slotted(payments=1).write(file)
+    written = json.loads(file.read_text())
+    del written["writers"]
+    file.write_text(json.dumps(written))
+    found = StateLayout.read(file)
+    assert found is not None
+    assert found.changed_to(slotted(payments=1))[1] == []
+    with pytest.raises(StateMismatch, match="writers was 1, is 4"):
+        found.changed_to(slotted(payments=4))
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])

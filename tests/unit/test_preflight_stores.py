@@ -25,6 +25,7 @@ from penstock.preflight.facts import (
 )
 from penstock.preflight.judge import could_look
 from penstock.preflight.rules.positions import positions
+from penstock.preflight.rules.postgres import connections
 from penstock.preflight.wanted import columns_of, key_of
 from penstock.sinks.protocol import Batch, Position, must_write
 from tests.unit.preflight_facts import (
@@ -196,9 +197,9 @@ def test_postgres_must_take_a_row_by_its_key(facts: Facts, severity: str, about:
 
 def holding(sink: str, held: Held, **changes: Any) -> Facts:
     stores: dict[str, Any] = {
-        "sessions": {"kafka": replace(KAFKA, positions={"sessions": held})},
-        "table": {"clickhouse": replace(CLICKHOUSE, positions={"table": held})},
-        "rows": {"postgres": replace(POSTGRES, positions={"rows": held})},
+        "sessions": {"kafka": replace(KAFKA, positions={"sessions": (held,)})},
+        "table": {"clickhouse": replace(CLICKHOUSE, positions={"table": (held,)})},
+        "rows": {"postgres": replace(POSTGRES, positions={"rows": (held,)})},
     }
     return replace(FACTS, **stores[sink], **changes)
 
@@ -243,12 +244,36 @@ def test_a_person_or_a_new_name_can_adopt_a_sink_but_never_one_that_is_ahead() -
 
 def test_a_position_that_time_took_is_explained() -> None:
     facts = holding("sessions", NoPosition(), journal=JournalFacts(last_at_ms=NOW_MS - 9 * DAY_MS))
-    kafka = replace(KAFKA, positions={"sessions": NoPosition()}, offsets_retention_ms=7 * DAY_MS)
+    kafka = replace(KAFKA, positions={"sessions": (NoPosition(),)}, offsets_retention_ms=7 * DAY_MS)
     [_, found] = matters(replace(facts, kafka=kafka))
     assert found.what == (
         "holds no position, but batch 8 is due: the pipeline stood for 9 days,"
         " the cluster forgets after 7 days"
     )
+
+
+EVENTS_SINK = {"kind": "postgres", "table": "sessions", "name": "rows", "rows": "events", "key": "user"}
+
+
+def test_each_slot_of_a_sink_must_hold_the_batch_before() -> None:
+    spec = respecified(sink=[{**EVENTS_SINK, "writers": 3}])
+    held = (Position(7, 1, "d"), NoPosition(), Position(8, 1, "d"))
+    checkpoints = (replace(CHECKPOINT, query="visits-events", sinks=("rows",)),)
+    store = replace(POSTGRES, positions={"rows": held})
+    found = list(positions(replace(FACTS, spec=spec, postgres=store, checkpoints=checkpoints)))
+    assert [(one.severity, one.about) for one in found] == [
+        ("ok", "sink rows, slot 0"),
+        ("error", "sink rows, slot 1"),
+        ("ok", "sink rows, slot 2"),
+    ]
+    assert found[1].fix is not None
+    assert "--adopt rows" in found[1].fix
+
+
+def test_each_slot_of_a_sink_takes_a_connection() -> None:
+    facts = replace(with_postgres(connections_free=3), spec=respecified(sink=[{**EVENTS_SINK, "writers": 4}]))
+    [found] = connections(facts)
+    assert found.what == "3 of 100 connections are free, the pipeline takes 4"
 
 
 def test_what_moves_or_cannot_be_read_is_not_compared() -> None:

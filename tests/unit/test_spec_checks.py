@@ -229,6 +229,15 @@ CASES: list[tuple[Any, ...]] = [
     ),
     ("sink.0.key", "id", 'sink[0].key = "id": is for rows = events only'),
     ("sink.0.columns", ["id"], 'sink[0].columns = ["id"]: is for rows = events only'),
+    (
+        "sink.1.writers",
+        2,
+        "sink[1].writers = 2: a realtime sink has a writer for each partition of the source",
+    ),
+    ("sink.0.writers", 2, "sink[0].writers = 2: more than 1 is for rows = events only: the others are few"),
+    ("sink.2.writers", 2, "sink[2].writers = 2: more than 1 is for rows = events only: the others are few"),
+    ("sink.0.writers", 0, "sink[0].writers = 0: expected a whole number of at least 1"),
+    ("sink.0.writers", "5k", 'sink[0].writers = "5k": expected at most 256'),
     ("sink.2.latency", "realtime", 'sink[2].latency = "realtime": realtime is for rows = events only'),
 ]
 
@@ -252,6 +261,18 @@ def test_rows_of_sessions_need_sessions_or_windows(kind: str) -> None:
     assert problems_of({"sink": [sink]}, EVENTS) == [
         f'sink[0].rows = "{kind}": there are no {kind} rows without [sessions] or [windows]'
     ]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize(
+    ("kind", "target"), [("kafka", "topic"), ("clickhouse", "table"), ("postgres", "table")]
+)
+def test_rows_of_events_can_have_several_writers_in_every_store(
+    kind: str, target: str, guarantee: str
+) -> None:
+    events = {"rows": "events", "key": "id", "columns": ["id"], "guarantee": guarantee, "writers": "4"}
+    spec = PipelineSpec(**{**EVENTS, "sink": [{"kind": kind, target: "t", **events}]})
+    assert spec.sink[0].writers == 4
 
 
 def test_ids_are_remembered_in_the_state_of_sessions_or_windows_only() -> None:

@@ -6,7 +6,7 @@ import fcntl
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,17 +116,19 @@ def alone() -> Iterator[None]:
 
 
 @contextmanager
-def open_rig(spec: PipelineSpec, say: Callable[[str], None]) -> Iterator[Rig]:
+def open_rig(
+    spec: PipelineSpec, say: Callable[[str], None], services: Sequence[str] = ("kafka",)
+) -> Iterator[Rig]:
     """A rig of its own."""
     with alone(), TemporaryDirectory(prefix="penstock-bench-") as home:
         data = DataDir.at(Path(home))
-        services = Services(data, tie_to_parent=True, say=say, only=("kafka",))
+        running = Services(data, tie_to_parent=True, say=say, only=services)
         try:
-            addresses = services.start()
+            addresses = running.start()
             java, jars, kernel = ensure_java(say), ensure_jars("spark", say), ensure_kernel(say)
             spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home)
             [jvm] = [p for p in psutil.Process().children() if "SparkSubmit" in " ".join(p.cmdline())]
             yield Rig(spark, addresses, data, jvm)
             spark.stop()
         finally:
-            services.stop()
+            running.stop()

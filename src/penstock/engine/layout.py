@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Self
 
@@ -28,6 +28,8 @@ class StateLayout:
     """The measures as the spec has them."""
     sinks: list[str]
     """Those that have had a batch."""
+    writers: dict[str, int] = field(default_factory=dict)
+    """How many slots each sink is written in; 1 where nothing is said."""
 
     @classmethod
     def of(cls, spec: PipelineSpec, layout: Layout) -> Self:
@@ -42,14 +44,15 @@ class StateLayout:
                 "windows.slide": str(spec.windows.step),
             }
         measures = {m.name: m.text for m in spec.grouping.measures} if spec.grouping else {}
-        return cls(fixed, [layout], measures, [sink.name for sink in spec.sink])
+        writers = {sink.name: sink.writers for sink in spec.sink}
+        return cls(fixed, [layout], measures, list(writers), writers)
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
         """None where nothing has been written yet."""
         if not path.exists():
             return None
-        found = json.loads(path.read_text())
+        found = {"writers": {}, **json.loads(path.read_text())}
         if found.keys() != {field.name for field in fields(cls)}:
             raise StateMismatch(
                 f"the state of {path.parent} was written by another version of Penstock",
@@ -64,6 +67,7 @@ class StateLayout:
 
     def changed_to(self, wanted: Self) -> tuple[Self, list[str]]:
         """The layout to go on with, and what a person should know; a StateMismatch where it cannot be."""
+        self._check_writers(wanted)
         if problems := list(self._conflicts(wanted)):
             raise StateMismatch(
                 "the state of this checkpoint does not fit the spec: " + "; ".join(problems),
@@ -72,8 +76,24 @@ class StateLayout:
             )
         [layout] = wanted.layouts
         layouts = self.layouts if self.layouts[-1] == layout else [*self.layouts, layout]
-        merged = type(self)(wanted.fixed, layouts, wanted.measures, self.sinks)
+        writers = {**self.writers, **wanted.writers}
+        merged = type(self)(wanted.fixed, layouts, wanted.measures, self.sinks, writers)
         return merged, list(self._news(wanted))
+
+    def _check_writers(self, wanted: Self) -> None:
+        """Each slot has a position of its own, and a key belongs to a slot by their number."""
+        changed = [
+            f"sink {name}: writers was {was}, is {now}"
+            for name, now in wanted.writers.items()
+            if name in self.sinks and (was := self.writers.get(name, 1)) != now
+        ]
+        if changed:
+            raise StateMismatch(
+                f"{'; '.join(changed)}: a batch that comes again would go to other writers than those that"
+                " hold it, and be there twice",
+                hint="Undo the change, or give the sink another name and another target: it then begins with"
+                " the next batch.",
+            )
 
     def _conflicts(self, wanted: Self) -> Iterator[str]:
         for key in self.fixed | wanted.fixed:

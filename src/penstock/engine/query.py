@@ -11,19 +11,22 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.engine.batch import BatchWriter, open_outputs
 from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.clock import Silence, Ticker, clock_topic, due_tick, horizon_ms
 from penstock.engine.enrich import Lookups
 from penstock.engine.originals import Originals
-from penstock.engine.outputs import BatchWriter, Endpoints, open_outputs
+from penstock.engine.outputs import Endpoints
 from penstock.engine.receipt import Receipt
 from penstock.engine.source import records_gone, topic_id
 from penstock.errors import PenstockError, PipelineFailed, SinkError, first_line
 from penstock.paths import DataDir
 from penstock.sinks.clickhouse import clickhouse_answers
-from penstock.sinks.kafka import CONTROL_TOPIC, ensure_topics, kafka_answers
+from penstock.sinks.control import ensure_control_topic
+from penstock.sinks.kafka import ensure_topics, kafka_answers
 from penstock.sinks.postgres import postgres_answers
 from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec, PostgresSink, Sink
+from penstock.spec.sinks import slots_on_kafka
 
 _POLL_S = 0.2
 _ATTEMPTS_WITHOUT_PROGRESS = 4
@@ -74,11 +77,10 @@ class Query:
     def _run_once(self, stop: threading.Event) -> tuple[bool, Exception | None]:
         """One life of the query: whether any batch succeeded, and what ended it (None when told to stop)."""
         ensure_topics(self.endpoints.kafka, self._topics())
+        ensure_control_topic(self.endpoints.kafka, slots=slots_on_kafka(self.sinks))
         outputs = open_outputs(self.spec, self.name, self.sinks, self.endpoints, self.adopt)
         originals = Originals(self.endpoints.kafka, self.spec.source.topic)
-        writer = BatchWriter(
-            self.spec, self.name, self.checkpoint, outputs, originals, self.lookups, self.on_receipt
-        )
+        writer = BatchWriter(self.name, self.checkpoint, outputs, originals, self.lookups, self.on_receipt)
         try:
             query = (
                 self.rows.writeStream.queryName(self.name)
@@ -116,8 +118,7 @@ class Query:
 
     def _topics(self) -> dict[str, int]:
         partitions = self.spec.source.partitions
-        topics = {sink.topic: partitions for sink in self.sinks if isinstance(sink, KafkaSink)}
-        return {CONTROL_TOPIC: 1, **topics}
+        return {sink.topic: partitions for sink in self.sinks if isinstance(sink, KafkaSink)}
 
     def _give_up_after(self, attempts: int, failure: Exception) -> None:
         if attempts >= _ATTEMPTS_WITHOUT_PROGRESS:

@@ -9,20 +9,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.engine.events import EVENT_PREFIX
+from penstock.engine.events import EVENT, EVENT_PREFIX
 from penstock.sinks.protocol import Refusal
 from penstock.spec import PipelineSpec, Sink
 from penstock.spec.sinks import ASIDE
 
 _SPAN_KINDS = ("live", "final", "corrected", "retracted")
 _SPAN = ("start_ms", "end_ms", "kind", "version")
-_LETTER = ["kind", "reason", "partition", "offset", "raw"]
-_SLOT = 0
+
+LETTER = pa.schema(
+    {
+        "kind": pa.string(),
+        "reason": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "raw": pa.binary(),
+    }
+)
+"""Of what is set aside."""
+
+ORDER = ("kind", "span_id", "version", "partition", "offset")
 
 
 def in_order(rows: pa.Table) -> pa.Table:
     """Rows in an order that depends on nothing but the rows: shuffles deliver them as they please."""
-    keys = [(name, "ascending") for name in ("kind", "span_id", "version", "partition", "offset")]
+    keys = [(name, "ascending") for name in ORDER]
     return rows.take(pc.sort_indices(rows, sort_keys=keys))
 
 
@@ -44,28 +55,30 @@ def span_id(spec: PipelineSpec) -> str:
     return "session_id" if spec.sessions is not None else "window_id"
 
 
-def for_sink(rows: pa.Table, sink: Sink, spec: PipelineSpec, query: str, batch: int) -> pa.Table:
+def for_sink(
+    rows: pa.Table, sink: Sink, spec: PipelineSpec, query: str, batch: int, slot: int = 0
+) -> pa.Table:
     """The rows that a sink asked for, with the columns that readers see."""
     asked = _asked_for(rows, sink)
     if "events" in sink.rows:
         names = spec.event_columns(sink)
         chosen = asked.select([EVENT_PREFIX + name for name in names])
         chosen = chosen.rename_columns(names)
-        return _stamped(chosen, query, batch, required=[])
+        return _stamped(chosen, query, batch, slot, required=[])
     if ASIDE & set(sink.rows):
-        return _stamped(asked.select(_LETTER), query, batch, required=["kind"])
+        return _stamped(asked.select(LETTER.names), query, batch, slot, required=["kind"])
     grouping = spec.grouping
     measures = [name for measure in grouping.measures for name in measure.columns] if grouping else []
     chosen = asked.select(["span_id", *_SPAN, "key", *measures])
     names = [span_id(spec), *_SPAN]
     chosen = chosen.rename_columns([*names, grouping.key if grouping else "key", *measures])
-    return _stamped(chosen, query, batch, required=names)
+    return _stamped(chosen, query, batch, slot, required=names)
 
 
 def _asked_for(rows: pa.Table, sink: Sink) -> pa.Table:
     kinds = rows.column("kind")
     if "events" in sink.rows:
-        return rows.filter(pc.equal(kinds, "event"))
+        return rows.filter(pc.equal(kinds, EVENT))
     if ASIDE & set(sink.rows):
         return rows.filter(pc.is_in(kinds, pa.array(sink.rows)))
     is_span = pc.is_in(kinds, pa.array(_SPAN_KINDS))
@@ -95,13 +108,13 @@ def with_refused(rows: pa.Table, refused: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables([rows, *more], promote_options="permissive") if more else rows
 
 
-def _stamped(rows: pa.Table, query: str, batch: int, required: Sequence[str]) -> pa.Table:
-    """Every row that leaves says which query and batch it came from."""
+def _stamped(rows: pa.Table, query: str, batch: int, slot: int, required: Sequence[str]) -> pa.Table:
+    """Every row that leaves says which query, batch and slot it came from."""
     size = rows.num_rows
     stamps = {
         "query": pa.array([query] * size, pa.string()),
         "batch": pa.array(np.full(size, batch), pa.int64()),
-        "slot": pa.array(np.full(size, _SLOT), pa.int32()),
+        "slot": pa.array(np.full(size, slot), pa.int32()),
     }
     for name, column in stamps.items():
         rows = rows.append_column(name, column)

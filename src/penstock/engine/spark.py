@@ -34,8 +34,13 @@ _SETTINGS = {
     ),
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # A task that runs twice at once would send its rows twice into the state.
+    # A task that runs twice at once would send its rows twice into the state, and the writers of a slot would
+    # fence each other.
     "spark.speculation": "false",
+    # The slots of a sink are the partitions of a shuffle, and adaptive execution leaves out all of them when
+    # a batch has no events. It would do nothing for other queries: those with state run without it anyway,
+    # those without have no shuffle. Its own switch for streams does not reach into foreachBatch.
+    "spark.sql.adaptive.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",

@@ -55,7 +55,7 @@ def no_comparison() -> None:
     """Take a batch that comes again for the same, whatever is in it."""
     from penstock.sinks import protocol
 
-    protocol._compare = lambda *_: None  # type: ignore[assignment]
+    protocol._compare = lambda *_: None
 
 
 def slow_commit() -> None:
@@ -64,7 +64,7 @@ def slow_commit() -> None:
 
     from penstock.sinks import kafka
 
-    class Waiting(Producer):  # type: ignore[misc]
+    class Waiting(Producer):
         def commit_transaction(self, *arguments: Any) -> None:
             Path(os.environ[MARK]).touch()
             time.sleep(_COMMIT_WAITS_S)

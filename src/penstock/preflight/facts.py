@@ -42,6 +42,8 @@ class Unreadable:
 
 
 Held = Position | NoPosition | Unreadable
+Positions = Mapping[str, tuple[Held, ...]]
+"""By sink, of those that are exactly once; one for each slot."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,7 @@ class KafkaFacts:
     gone_in_a_day: Offsets = field(default_factory=dict)
     transaction_timeout_max_ms: int | None = None
     offsets_retention_ms: int | None = None
-    positions: Mapping[str, Held] = field(default_factory=dict)
-    """By sink, of those that are exactly once."""
+    positions: Positions = field(default_factory=dict)
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Consumer groups with offsets, by topic, of the topics that are written exactly once."""
     groups_left_out: int = 0
@@ -122,7 +123,7 @@ class ClickHouseFacts:
     tables: Mapping[str, ClickHouseTable | None]
     may_create: bool | None = None
     """None where the server cannot tell."""
-    positions: Mapping[str, Held] = field(default_factory=dict)
+    positions: Positions = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class PostgresFacts:
     may_make_temporary: bool = True
     connections_max: int = 100
     connections_free: int = 100
-    positions: Mapping[str, Held] = field(default_factory=dict)
+    positions: Positions = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

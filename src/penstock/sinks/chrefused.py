@@ -57,7 +57,7 @@ class RefusedRows:
 
     def sift(self, rows: pa.Table, key: Sequence[str]) -> list[Refusal]:
         """The rows that the table refuses, by a table of the same columns and constraints that keeps none."""
-        probe = f"{self._table}_penstock_probe"
+        probe = f"{self._table}_penstock_probe_{self._place[2]}"
         self._client.command(f"CREATE TABLE IF NOT EXISTS {probe} AS {self._table} ENGINE = Null")
 
         def tried(some: pa.Table) -> str | None:

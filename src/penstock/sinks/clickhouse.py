@@ -35,12 +35,11 @@ CREATE TABLE IF NOT EXISTS {POSITIONS_TABLE} (
 ) ENGINE = MergeTree ORDER BY (query, sink, slot, batch)
 SETTINGS non_replicated_deduplication_window = 1000
 """
-_OF_BATCH = "WHERE query = {query:String} AND batch = {batch:Int64}"
-_SLOT = 0
+_OF_BATCH = "WHERE query = {query:String} AND batch = {batch:Int64} AND slot = {slot:Int32}"
 
 
 class ClickHouseSink:
-    """Rows into a table, each carrying query and batch.
+    """Rows into a table, each carrying query, batch and slot.
 
     Exactly once (`keep="all"`, MergeTree: every row that was ever final):
       Lost: nothing, as long as ClickHouse keeps what it acknowledged; a batch that comes again is counted.
@@ -62,6 +61,7 @@ class ClickHouseSink:
         keep: str,
         set_aside: bool = False,
         adopt: bool = False,
+        slot: int = 0,
     ) -> None:
         """`set_aside`: rows that the table does not take are left out and told of; else the batch fails."""
         self.name = name
@@ -71,6 +71,7 @@ class ClickHouseSink:
         self._key = tuple(key)
         self._exactly_once = keep == "all"
         self._adopt = adopt
+        self._slot = slot
         self._opened = False
         self._held: Position | None = None
         try:
@@ -78,7 +79,7 @@ class ClickHouseSink:
         except ClickHouseError as error:
             where = address.rpartition("@")[2]  # without a password
             raise SinkError(f"sink {name}: ClickHouse at {where} does not answer: {error}") from error
-        self._refused = RefusedRows(self._client, table, (query, name, _SLOT))
+        self._refused = RefusedRows(self._client, table, (query, name, slot))
 
     def write(self, batch: Batch) -> Written:
         if not self._set_aside:
@@ -131,7 +132,8 @@ class ClickHouseSink:
             raise SinkError(
                 f"sink {self.name}: {there} of {taken} rows of batch {batch.number} are there",
                 hint=f"Look at them in {self._table}. Without them (ALTER TABLE {self._table} DELETE WHERE "
-                f"query = '{self._query}' AND batch = {batch.number}) the batch is written anew.",
+                f"query = '{self._query}' AND batch = {batch.number} AND slot = {self._slot}) the batch is"
+                " written anew.",
             )
         if before and not has_position:
             self._compare(batch, refused)
@@ -143,7 +145,7 @@ class ClickHouseSink:
         names = stored.column_names
         held = self._client.query_arrow(
             f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {self._table} {_OF_BATCH}",  # noqa: S608
-            parameters={"query": self._query, "batch": batch.number},
+            parameters=self._of_batch(batch),
             use_strings=True,
         ).cast(stored.schema)
         order = [(name, "ascending") for name in names]
@@ -180,7 +182,7 @@ class ClickHouseSink:
             self._client.insert_arrow(self._table, storable(rows), settings=settings)
 
     def _mark(self, batch: Batch) -> None:
-        row = [self._query, self.name, _SLOT, batch.number, batch.count, batch.digest, datetime.now(UTC)]
+        row = [self._query, self.name, self._slot, batch.number, batch.count, batch.digest, datetime.now(UTC)]
         # Without a token, as the server can remember that of a position it lost. Twice it does no harm.
         settings = {"async_insert": 0}
         # With the types given the client need not ask for them: one round trip instead of two.
@@ -196,23 +198,26 @@ class ClickHouseSink:
         return self._refused.before(batch.number) if self._set_aside else ()
 
     def _token(self, batch: Batch) -> str:
-        return f"{self._query}-{self.name}-{_SLOT}-{batch.number}-{batch.digest}"
+        return f"{self._query}-{self.name}-{self._slot}-{batch.number}-{batch.digest}"
 
     def _position(self) -> Position | None:
         held = self._client.query(
             f"SELECT batch, rows, digest FROM {POSITIONS_TABLE} "  # noqa: S608  (a constant)
             "WHERE query = {query:String} AND sink = {sink:String} AND slot = {slot:UInt16} "
             "ORDER BY batch DESC LIMIT 1",
-            parameters={"query": self._query, "sink": self.name, "slot": _SLOT},
+            parameters={"query": self._query, "sink": self.name, "slot": self._slot},
         ).result_rows
         return Position(*held[0]) if held else None
 
     def _count(self, batch: Batch) -> int:
         [[count]] = self._client.query(
             f"SELECT count() FROM {self._table} {_OF_BATCH}",  # noqa: S608
-            parameters={"query": self._query, "batch": batch.number},
+            parameters=self._of_batch(batch),
         ).result_rows
         return int(count)
+
+    def _of_batch(self, batch: Batch) -> dict[str, object]:
+        return {"query": self._query, "batch": batch.number, "slot": self._slot}
 
     def _create(self, schema: pa.Schema) -> None:
         if self._exactly_once:

@@ -28,9 +28,6 @@ CONTROL_TOPIC = "penstock-positions"
 _log = logging.getLogger("penstock.sinks.kafka")
 _log.addHandler(logging.NullHandler())
 
-SLOT = 0
-"""Of all sinks: one writer each."""
-
 TRANSACTION_TIMEOUT_MS = 120_000
 """How long a transaction may be open before the cluster ends it; one is open while a batch is written."""
 
@@ -118,6 +115,7 @@ class TransactionalKafkaSink:
 
     One transaction per producer instance: a new instance raises the epoch, which fences delayed requests of
     the one before. Its start costs ~20 ms, so the next one is prepared while the next batch is computed.
+    With `one_batch` none is: the writer of a slot lives for a batch, and must not fence the one behind it.
     """
 
     def __init__(
@@ -131,6 +129,8 @@ class TransactionalKafkaSink:
         max_bytes: int = MESSAGE_BYTES,
         set_aside: bool = False,
         adopt: bool = False,
+        slot: int = 0,
+        one_batch: bool = False,
     ) -> None:
         """`set_aside`: rows larger than `max_bytes` are left out and told of; else the batch fails."""
         self.name = name
@@ -139,8 +139,10 @@ class TransactionalKafkaSink:
         self._topic = topic
         self._encode = encode
         self._adopt = adopt
+        self._slot = slot
+        self._one_batch = one_batch
         self._bootstrap = bootstrap
-        self._transactional_id = f"penstock-{query}-{name}-{SLOT}"
+        self._transactional_id = f"penstock-{query}-{name}-{slot}"
         self._positions = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -171,7 +173,8 @@ class TransactionalKafkaSink:
             if not replayed:
                 self._adopt = False
                 self._transact(producer, batch, _but(messages, refused))
-                self._prepared = self._background.submit(self._prepare)
+                if not self._one_batch:
+                    self._prepared = self._background.submit(self._prepare)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
         return Written(batch.count, batch.digest, replayed, refused)
@@ -183,7 +186,7 @@ class TransactionalKafkaSink:
             send(producer, self._topic, message, deliveries)
         mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
         # The offset is the next batch: a committed offset is where reading goes on.
-        offsets = [TopicPartition(CONTROL_TOPIC, SLOT, batch.number + 1, metadata=mark)]
+        offsets = [TopicPartition(CONTROL_TOPIC, self._slot, batch.number + 1, metadata=mark)]
         producer.send_offsets_to_transaction(
             offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
         )
@@ -197,7 +200,7 @@ class TransactionalKafkaSink:
         while True:
             try:
                 [held] = self._positions.committed(
-                    [TopicPartition(CONTROL_TOPIC, SLOT)], timeout=_CALL_TIMEOUT_S
+                    [TopicPartition(CONTROL_TOPIC, self._slot)], timeout=_CALL_TIMEOUT_S
                 )
                 if held.error is not None:
                     raise KafkaException(held.error)

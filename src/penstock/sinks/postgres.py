@@ -19,8 +19,6 @@ from penstock.sinks.refusals import from_text, to_text
 POSITIONS_TABLE = "penstock_positions"
 """In the schema of the sink's table, where the sink's user may create tables."""
 
-_SLOT = 0
-
 # Defaults: what the address says comes first.
 _CONNECTION = {
     "application_name": "penstock",
@@ -88,6 +86,7 @@ class PostgresSink:
         max_rows: int = 5_000,
         set_aside: bool = False,
         adopt: bool = False,
+        slot: int = 0,
     ) -> None:
         """`set_aside`: rows that the table does not take are left out and told of; else the batch fails."""
         self.name = name
@@ -97,7 +96,7 @@ class PostgresSink:
         self._max_rows = max_rows
         self._adopt = adopt
         self._positions = sql.Identifier(*table.split(".")[:-1], POSITIONS_TABLE)
-        self._place = (query, name, _SLOT)
+        self._place = (query, name, slot)
         self._lock = _lock_key(self._positions.as_string(None), *self._place)
         self._opened = False
         self._connection = self._connect(address)

@@ -188,10 +188,14 @@ def _event_sink(path: Path, sink: Sink, spec: PipelineSpec) -> Iterator[Problem]
                 (*path, "guarantee"),
                 "a realtime sink is at_least_once: readers tell a repeated event by its key",
             )
+        if realtime and getattr(sink, "writers", 1) > 1:
+            yield Problem((*path, "writers"), "a realtime sink has a writer for each partition of the source")
         return
     for name in ("key", "columns"):
         if getattr(sink, name):
             yield Problem((*path, name), "is for rows = events only")
+    if getattr(sink, "writers", 1) > 1:
+        yield Problem((*path, "writers"), "more than 1 is for rows = events only: the others are few")
     if realtime:
         yield Problem((*path, "latency"), "realtime is for rows = events only")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -9,6 +10,15 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from penstock.spec.names import Identifier, Name, TableName, Topic, listed
 from penstock.spec.sections import ColumnNames, Section
 from penstock.spec.units import Count
+
+WRITERS_MAX = 256
+"""Each has a partition of the topic of positions, and Kafka never takes a partition back."""
+
+
+def _few(writers: int) -> int:
+    if writers > WRITERS_MAX:
+        raise ValueError(f"expected at most {WRITERS_MAX}")
+    return writers
 
 
 def _distinct(rows: tuple[str, ...]) -> tuple[str, ...]:
@@ -61,6 +71,17 @@ EventKey = Annotated[
     ),
 ]
 
+Writers = Annotated[
+    Count,
+    AfterValidator(_few),
+    Field(
+        description="For rows = events: how many tasks write a batch side by side, each the keys of its slot"
+        " in a transaction of its own. 1: the driver writes the whole. More pay off only where writing is"
+        " what holds batches up and cores are idle. Fixed for a checkpoint.",
+        examples=[4],
+    ),
+]
+
 
 class KafkaSink(Section):
     """Rows as JSON records on a Kafka topic."""
@@ -80,6 +101,7 @@ class KafkaSink(Section):
     )
     key: EventKey = None
     columns: EventColumns = ()
+    writers: Writers = 1
 
     @property
     def target(self) -> str:
@@ -100,6 +122,7 @@ class ClickHouseSink(Section):
     guarantee: Guarantee = "exactly_once"
     key: EventKey = None
     columns: EventColumns = ()
+    writers: Writers = 1
 
     @property
     def target(self) -> str:
@@ -120,6 +143,7 @@ class PostgresSink(Section):
     guarantee: Guarantee = "exactly_once"
     key: EventKey = None
     columns: EventColumns = ()
+    writers: Writers = 1
     max_rows: Count = Field(
         default=5_000,
         description="The most rows in one statement; all statements of a batch are one transaction.",
@@ -132,3 +156,8 @@ class PostgresSink(Section):
 
 
 Sink = Annotated[KafkaSink | ClickHouseSink | PostgresSink, Field(discriminator="kind")]
+
+
+def slots_on_kafka(sinks: Iterable[Sink]) -> int:
+    """The most slots that a Kafka sink has: each position is on a partition of its own."""
+    return max((sink.writers for sink in sinks if sink.kind == "kafka"), default=1)

@@ -35,6 +35,7 @@ class ClickHousePlace(Place):
             keep=keep,
             set_aside=self.set_aside,
             adopt=adopt,
+            slot=self.slot,
         )
 
     def writer(self, name: str = SINK, *, adopt: bool = False) -> ClickHouseSink:
@@ -68,10 +69,10 @@ class ClickHousePlace(Place):
 
     def forget(self, batch: Batch) -> None:
         """Lose the rows of a batch and keep its token, as a server killed after its answer does."""
-        self._delete(self.target, f"batch = {batch.number}")
+        self._delete(self.target, f"batch = {batch.number} AND slot = {self.slot}")
 
     def _of(self, name: str) -> str:
-        return f"query = '{self.query}' AND sink = '{name}'"
+        return f"query = '{self.query}' AND sink = '{name}' AND slot = {self.slot}"
 
     def _delete(self, table: str, which: str) -> None:
         self.client.command(f"ALTER TABLE {table} DELETE WHERE {which}", settings={"mutations_sync": 2})

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from penstock.errors import SinkError
+from penstock.sinks.control import ensure_control_topic
 from penstock.sinks.encode import json_rows
 from penstock.sinks.kafka import (
     CONTROL_TOPIC,
@@ -48,7 +49,8 @@ class KafkaPlace(Place):
     encode: Encoder = field(default_factory=lambda: json_rows("session_id"))
 
     def __post_init__(self) -> None:
-        ensure_topics(self.address, {CONTROL_TOPIC: 1, self.target: self.partitions})
+        ensure_topics(self.address, {self.target: self.partitions})
+        ensure_control_topic(self.address, slots=self.slot + 1)
 
     def _open(self, name: str, adopt: bool) -> Sink:
         if not self.exactly_once:
@@ -69,6 +71,7 @@ class KafkaPlace(Place):
             max_bytes=message_bytes(self.address, self.target),
             set_aside=self.set_aside,
             adopt=adopt,
+            slot=self.slot,
         )
 
     def rows(self, names: Sequence[str] = ROW.names) -> list[dict[str, Any]]:
@@ -124,7 +127,7 @@ class KafkaPlace(Place):
             "isolation.level": "read_uncommitted",
         }
         with closing(Consumer(asking)) as consumer:
-            [held] = consumer.committed([TopicPartition(CONTROL_TOPIC, 0)], timeout=30)
+            [held] = consumer.committed([TopicPartition(CONTROL_TOPIC, self.slot)], timeout=30)
         return None if held.offset < 0 else int(held.offset) - 1
 
     def lose_position(self, name: str = SINK) -> None:

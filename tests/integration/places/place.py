@@ -28,6 +28,7 @@ ROW = pa.schema(
         pa.field("country", pa.string()),
         pa.field("query", pa.string(), nullable=False),
         pa.field("batch", pa.int64(), nullable=False),
+        pa.field("slot", pa.int32(), nullable=False),
     ]
 )
 
@@ -57,11 +58,12 @@ class Place(ABC):
     query: str
     exactly_once: bool = True
     set_aside: bool = False
+    slot: int = 0
     writers: list[Sink] = field(default_factory=list)
 
     def batch(self, number: int, rows: Sequence[dict[str, Any]] | None = None) -> Batch:
         given = sessions(number) if rows is None else rows
-        made = [{**row, "query": self.query, "batch": number} for row in given]
+        made = [{**row, "query": self.query, "batch": number, "slot": self.slot} for row in given]
         return Batch.of(self.query, number, pa.Table.from_pylist(made, ROW))
 
     def writer(self, name: str = SINK, *, adopt: bool = False) -> Sink:

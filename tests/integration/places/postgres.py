@@ -36,6 +36,7 @@ class PostgresPlace(Place):
             max_rows=self.max_rows,
             set_aside=self.set_aside,
             adopt=adopt,
+            slot=self.slot,
         )
 
     def writer(self, name: str = SINK, *, adopt: bool = False) -> PostgresSink:
@@ -69,13 +70,15 @@ class PostgresPlace(Place):
 
     def position(self, name: str = SINK) -> int | None:
         held = self.reader.execute(
-            "SELECT batch FROM penstock_positions WHERE query = %s AND sink = %s", [self.query, name]
+            "SELECT batch FROM penstock_positions WHERE query = %s AND sink = %s AND slot = %s",
+            [self.query, name, self.slot],
         ).fetchone()
         return held[0] if held else None
 
     def lose_position(self, name: str = SINK) -> None:
         self.reader.execute(
-            "DELETE FROM penstock_positions WHERE query = %s AND sink = %s", [self.query, name]
+            "DELETE FROM penstock_positions WHERE query = %s AND sink = %s AND slot = %s",
+            [self.query, name, self.slot],
         )
 
     @contextmanager

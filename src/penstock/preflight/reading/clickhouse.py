@@ -19,7 +19,7 @@ from penstock.preflight.facts import (
 )
 from penstock.sinks.clickhouse import POSITIONS_TABLE, connect
 from penstock.sinks.protocol import Position
-from penstock.spec import ClickHouseSink, PipelineSpec
+from penstock.spec import ClickHouseSink, PipelineSpec, Sink
 
 _TABLES = """
 SELECT name, engine, engine_full, partition_key FROM system.tables
@@ -29,9 +29,9 @@ _COLUMNS = """
 SELECT table, groupArray(name) FROM system.columns
 WHERE database = currentDatabase() AND table IN {names:Array(String)} GROUP BY table
 """
-_POSITION = f"""
-SELECT batch, rows, digest FROM {POSITIONS_TABLE}
-WHERE query = {{query:String}} AND sink = {{sink:String}} ORDER BY batch DESC LIMIT 1
+_POSITIONS = f"""
+SELECT slot, batch, rows, digest FROM {POSITIONS_TABLE}
+WHERE query = {{query:String}} AND sink = {{sink:String}} ORDER BY batch DESC LIMIT 1 BY slot
 """  # noqa: S608  (a constant)
 
 
@@ -59,7 +59,9 @@ def _facts(spec: PipelineSpec, client: Client, where: str) -> ClickHouseFacts:
     }
     once = [sink.name for sink in sinks if sink.guarantee == "exactly_once"]
     positions = {
-        sink.name: _position(client, query, sink.name) if POSITIONS_TABLE in tables else NoPosition()
+        sink.name: _positions(client, query, sink)
+        if POSITIONS_TABLE in tables
+        else (NoPosition(),) * sink.writers
         for query, its_sinks in queries(spec).items()
         for sink in its_sinks
         if sink.name in once
@@ -79,12 +81,13 @@ def _window(engine_full: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _position(client: Client, query: str, sink: str) -> Held:
+def _positions(client: Client, query: str, sink: Sink) -> tuple[Held, ...]:
     try:
-        held = client.query(_POSITION, parameters={"query": query, "sink": sink}).result_rows
+        found = client.query(_POSITIONS, parameters={"query": query, "sink": sink.name}).result_rows
     except ClickHouseError as error:
-        return Unreadable(first_line(error))
-    return Position(*held[0]) if held else NoPosition()
+        return (Unreadable(first_line(error)),) * sink.writers
+    held = {slot: Position(*rest) for slot, *rest in found}
+    return tuple(held.get(slot, NoPosition()) for slot in range(sink.writers))
 
 
 def _may_create(client: Client) -> bool | None:

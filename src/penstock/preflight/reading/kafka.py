@@ -34,8 +34,9 @@ from penstock.preflight.facts import (
     queries,
 )
 from penstock.preflight.words import DAY_MS, HOUR_MS
-from penstock.sinks.kafka import CONTROL_TOPIC, QUIET, SLOT, position_in, positions_group
+from penstock.sinks.kafka import CONTROL_TOPIC, QUIET, position_in, positions_group
 from penstock.spec import KafkaSink, PipelineSpec
+from penstock.spec.sinks import slots_on_kafka
 
 _REACHED_WITHIN_S = 10.0
 _ANSWER_TIMEOUT_S = 5.0
@@ -95,7 +96,7 @@ class _Reading:
     def _topics(self) -> dict[str, Topic | MissingTopic]:
         """The topics of the pipeline, and those in which a cluster keeps positions and transactions."""
         source, sinks = self._spec.source, [s.topic for s in self._spec.sink if isinstance(s, KafkaSink)]
-        wanted = {source.topic: source.partitions, CONTROL_TOPIC: 1}
+        wanted = {source.topic: source.partitions, CONTROL_TOPIC: slots_on_kafka(self._spec.sink)}
         wanted |= dict.fromkeys(sinks, source.partitions)
         if self._spec.grouping is not None:
             wanted[clock_topic(self._spec)] = 1
@@ -164,19 +165,21 @@ class _Reading:
         found = {place.partition: _asked(answer.result) for place, answer in asked.items()}
         return {p: at.offset for p, at in found.items() if not isinstance(at, Unreadable)}
 
-    def _positions(self) -> Iterator[tuple[str, Held]]:
+    def _positions(self) -> Iterator[tuple[str, tuple[Held, ...]]]:
         for query, sinks in queries(self._spec).items():
             for sink in sinks:
                 if sink in self._once:
-                    yield sink.name, self._position(positions_group(query, sink.name))
+                    yield sink.name, self._of_slots(positions_group(query, sink.name), sink.writers)
 
-    def _position(self, group: str) -> Held:
+    def _of_slots(self, group: str, slots: int) -> tuple[Held, ...]:
         if CONTROL_TOPIC not in self._seen.topics:
-            return NoPosition()
-        held = _asked(lambda: self._committed(group, [TopicPartition(CONTROL_TOPIC, SLOT)]))
+            return (NoPosition(),) * slots
+        there = range(min(slots, len(self._seen.topics[CONTROL_TOPIC].partitions)))
+        held = _asked(lambda: self._committed(group, [TopicPartition(CONTROL_TOPIC, slot) for slot in there]))
         if isinstance(held, Unreadable):
-            return held
-        return (position_in(held[0]) if held else None) or NoPosition()
+            return (held,) * slots
+        found = {place.partition: position_in(place) for place in held}
+        return tuple(found.get(slot) or NoPosition() for slot in range(slots))
 
     def _committed(self, group: str, places: list[TopicPartition]) -> list[TopicPartition]:
         [answer] = self._admin.list_consumer_group_offsets(

@@ -53,7 +53,7 @@ _CREATABLE = """
 SELECT has_schema_privilege(coalesce(%s, current_schema()), 'CREATE')
 WHERE EXISTS (SELECT FROM pg_namespace WHERE nspname = coalesce(%s, current_schema()))
 """
-_POSITION = "SELECT batch, rows, digest FROM {} WHERE query = %s AND sink = %s"
+_POSITIONS = "SELECT slot, batch, rows, digest FROM {} WHERE query = %s AND sink = %s"
 
 
 def read_postgres(spec: PipelineSpec, address: str) -> PostgresFacts | Away:
@@ -92,7 +92,7 @@ def _facts(spec: PipelineSpec, connection: Connection, where: str) -> PostgresFa
         connections_max=maximum,
         connections_free=max(0, maximum - used - (0 if superuser else reserved)),
         positions={
-            sink.name: _position(connection, query, sink, tables)
+            sink.name: _positions(connection, query, sink, tables)
             for query, its_sinks in queries(spec).items()
             for sink in its_sinks
             if sink in once and isinstance(sink, PostgresSink)
@@ -116,18 +116,18 @@ def _creatable(connection: Connection, name: str) -> bool:
     return connection.execute(_CREATABLE, [schema, schema]).fetchone() == (True,)
 
 
-def _position(
+def _positions(
     connection: Connection, query: str, sink: PostgresSink, tables: dict[str, PostgresTable | None]
-) -> Held:
+) -> tuple[Held, ...]:
     name = positions_beside(sink.table)
     if tables[name] is None:
-        return NoPosition()
+        return (NoPosition(),) * sink.writers
     try:
-        statement = sql.SQL(_POSITION).format(_identifier(name))
-        held = connection.execute(statement, [query, sink.name]).fetchone()
+        statement = sql.SQL(_POSITIONS).format(_identifier(name))
+        held = {slot: Position(*rest) for slot, *rest in connection.execute(statement, [query, sink.name])}
     except psycopg.Error as error:
-        return Unreadable(first_line(error))
-    return Position(*held) if held else NoPosition()
+        return (Unreadable(first_line(error)),) * sink.writers
+    return tuple(held.get(slot, NoPosition()) for slot in range(sink.writers))
 
 
 def _identifier(name: str) -> sql.Identifier:

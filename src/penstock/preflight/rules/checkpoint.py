@@ -64,7 +64,10 @@ def layout(facts: Facts) -> Iterator[Finding]:
             _, news = checkpoint.layout.changed_to(_wanted(facts.spec, checkpoint))
         except StateMismatch as mismatch:
             yield error(
-                _about(checkpoint), mismatch.message, why="State would be misread.", fix=mismatch.hint
+                _about(checkpoint),
+                mismatch.message,
+                why="State would be misread, or rows written twice.",
+                fix=mismatch.hint,
             )
         else:
             for text in news:

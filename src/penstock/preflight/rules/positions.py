@@ -22,20 +22,24 @@ from penstock.spec import Sink
 def positions(facts: Facts) -> Iterator[Finding]:
     """Each sink that is exactly once holds the batch before the one that is due, or that one already."""
     for sink in facts.exactly_once:
-        checkpoint, held = facts.checkpoint_of(sink.name), _held(facts, sink)
+        checkpoint = facts.checkpoint_of(sink.name)
         # Where a pipeline runs, positions move on while they are looked at.
-        if checkpoint is None or checkpoint.locked or checkpoint.damage or held is None:
+        if checkpoint is None or checkpoint.locked or checkpoint.damage:
             continue
-        yield from _position(facts, sink, checkpoint, held)
+        for slot, held in enumerate(_held(facts, sink)):
+            about = f"sink {sink.name}" + (f", slot {slot}" if sink.writers > 1 else "")
+            yield from _position(facts, sink, checkpoint, held, about)
 
 
-def _held(facts: Facts, sink: Sink) -> Held | None:
+def _held(facts: Facts, sink: Sink) -> tuple[Held, ...]:
     store = {"kafka": facts.kafka, "clickhouse": facts.clickhouse, "postgres": facts.postgres}[sink.kind]
-    return None if store is None or isinstance(store, Away) else store.positions.get(sink.name)
+    return () if store is None or isinstance(store, Away) else store.positions.get(sink.name, ())
 
 
-def _position(facts: Facts, sink: Sink, checkpoint: CheckpointFacts, held: Held) -> Iterator[Finding]:
-    about, due = f"sink {sink.name}", checkpoint.due
+def _position(
+    facts: Facts, sink: Sink, checkpoint: CheckpointFacts, held: Held, about: str
+) -> Iterator[Finding]:
+    due = checkpoint.due
     match held:
         case Unreadable(why):
             yield note(about, f"its position cannot be read: {why}", why="The first batch reads it again.")

@@ -53,7 +53,7 @@ def connections(facts: Facts) -> Iterator[Finding]:
     found = facts.postgres
     if not isinstance(found, PostgresFacts):
         return
-    ours = len(_sinks(facts)) + sum(1 for table in facts.spec.enrich if table.query)
+    ours = sum(sink.writers for sink in _sinks(facts)) + sum(1 for t in facts.spec.enrich if t.query)
     what = (
         f"{found.connections_free} of {found.connections_max} connections are free, the pipeline takes {ours}"
     )
