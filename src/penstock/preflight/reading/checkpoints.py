@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -50,6 +51,11 @@ def _checkpoint(
     committed, planned = _newest(path / "commits"), _newest(path / "offsets")
     before = planned - 1 if planned > committed else planned
     start = f"offsets/{before}" if before >= 0 else "sources/0/0"
+    # Spark reads these, too, and would not say which of them it cannot read; half a commit it takes for one.
+    if planned > before:
+        tried(f"offsets/{planned}", lambda: _offsets(path / "offsets" / str(planned), topic), {})
+    if committed >= 0:
+        tried(f"commits/{committed}", lambda: _clock(path / "commits" / str(committed)), None)
     return CheckpointFacts(
         query=query,
         path=str(path),
@@ -58,10 +64,21 @@ def _checkpoint(
         locked=tried(".lock", lambda: _is_locked(path / ".lock"), False),
         planned=planned,
         committed=committed,
-        next=tried(start, lambda: offsets_in(path / start, topic), {}) if planned >= 0 else {},
+        next=tried(start, lambda: _offsets(path / start, topic), {}) if planned >= 0 else {},
         layout=tried("state-layout.json", lambda: StateLayout.read(path / "state-layout.json"), None),
         damage=tuple(damage),
     )
+
+
+def _offsets(path: Path, topic: str) -> dict[int, int]:
+    offsets = offsets_in(path, topic)
+    if not offsets:
+        raise ValueError(f"it has no offsets of {topic}")
+    return offsets
+
+
+def _clock(path: Path) -> object:
+    return json.loads(path.read_text().splitlines()[-1]).get("nextBatchWatermarkMs")
 
 
 def _newest(directory: Path) -> int:
