@@ -1,0 +1,99 @@
+"""A network of its own for a trial, and cuts in it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from penstock.faults.scenario import NotHere, Unmet
+from penstock.faults.trial import Trial
+from penstock.local.kafka import Cluster
+
+_NEW_NETWORK = 0x40000000
+_HOLE = "hole0"
+_SLOW = "400kbit"
+"""A third of what the trial needs: answers take seconds."""
+
+
+@contextmanager
+def own_network(_root: Path) -> Iterator[None]:
+    """Do what is inside in a network namespace: its loopback is nobody else's, and can be cut."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        if libc.unshare(_NEW_NETWORK) != 0:
+            raise NotHere(f"no network of its own can be had: {os.strerror(ctypes.get_errno())}")
+        try:
+            _run("ip link set lo up")
+            # What is sent here arrives nowhere.
+            _run(f"ip link add {_HOLE} type veth peer name {_HOLE}-end")
+            _run(f"ip link set {_HOLE} up")
+            yield
+        finally:
+            libc.setns(outside, _NEW_NETWORK)
+    finally:
+        os.close(outside)
+
+
+def network_cut(trial: Trial) -> None:
+    """Cut a broker, all brokers or ClickHouse off the network for some seconds, or make it slow."""
+    trial.await_some_batches()
+    brokers = _brokers(trial)
+    clickhouse = [urlsplit(trial.at.clickhouse).port or 0]
+    everything = [port for ports in brokers for port in ports]
+    cut, ports = trial.chance.choice(
+        [(_cut, trial.chance.choice(brokers)), (_cut, everything), (_cut, clickhouse), (_slow, everything)]
+    )
+    time.sleep(trial.chance.random() * trial.host.watch.summary.last_batch_ms / 1000)
+    trial.strike()
+    with cut(ports):
+        time.sleep(trial.chance.uniform(5, 20))
+        if (status := trial.host.program.status()) is not None:
+            raise Unmet(f"the pipeline ended with status {status}:\n{trial.host.program.last_words()}")
+    trial.recover()
+
+
+def _brokers(trial: Trial) -> list[list[int]]:
+    """The ports of each broker, for clients and for controllers."""
+    cluster = Cluster.read(trial.root / "services" / "kafka" / "cluster.json")
+    return [[node.port, node.controller_port] for node in cluster.nodes]
+
+
+@contextmanager
+def _cut(ports: Iterable[int]) -> Iterator[None]:
+    """Let nothing through to these ports or from them: no answer, and no refusal either."""
+    with _filtered("clsact", "egress", ports, f"action mirred egress redirect dev {_HOLE}"):
+        yield
+
+
+@contextmanager
+def _slow(ports: Iterable[int]) -> Iterator[None]:
+    """Let little through to these ports or from them; what does not fit waits."""
+    with _filtered("root handle 1: htb", "parent 1:", ports, "flowid 1:1"):
+        yield
+
+
+@contextmanager
+def _filtered(queue: str, place: str, ports: Iterable[int], then: str) -> Iterator[None]:
+    _run(f"tc qdisc add dev lo {queue}")
+    try:
+        if "htb" in queue:
+            _run(f"tc class add dev lo parent 1: classid 1:1 htb rate {_SLOW}")
+        for port in ports:
+            for end in ("sport", "dport"):
+                _run(f"tc filter add dev lo {place} protocol ip u32 match ip {end} {port} 0xffff {then}")
+        yield
+    finally:
+        _run(f"tc qdisc del dev lo {queue.split()[0]}")
+
+
+def _run(command: str) -> None:
+    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotHere(f"{command}: {done.stderr.strip()}")
