@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 import time
@@ -28,7 +29,9 @@ def checkpoint_corrupt(trial: Trial) -> None:
     trial.strike()
     file = _needed(trial, trial.chance.choice(["offsets", "commits", "state"]))
     whole = file.read_bytes()
-    file.write_bytes(_damaged(trial, whole))
+    how = trial.chance.choice(["emptied", "cut", "overwritten"])
+    trial.chose = f"{file.relative_to(trial.host.checkpoint)} {how}"
+    file.write_bytes(_damaged(whole, how, trial.chance))
     trial.host.start()
     trial.await_refusal(trial.host, f"{file.parent.name}/{file.name}", within_s=RECOVERED_WITHIN_S)
     file.write_bytes(whole)
@@ -52,14 +55,14 @@ def _needed(trial: Trial, what: str) -> Path:
     return snapshot if snapshot.exists() else state / f"{due}.changelog"
 
 
-def _damaged(trial: Trial, whole: bytes) -> bytes:
-    match trial.chance.choice(["emptied", "cut", "overwritten"]):
+def _damaged(whole: bytes, how: str, chance: random.Random) -> bytes:
+    match how:
         case "emptied":
             return b""
         case "cut":
-            return whole[: trial.chance.randrange(1, len(whole))]
+            return whole[: chance.randrange(1, len(whole))]
         case _:
-            return trial.chance.randbytes(len(whole))
+            return chance.randbytes(len(whole))
 
 
 def clickhouse_forgets(trial: Trial) -> None:
@@ -104,7 +107,9 @@ def disk_full(trial: Trial) -> None:
     trial.await_some_batches()
     ballast = trial.host.checkpoint.parent / _BALLAST
     trial.strike()
-    deadline_s = time.monotonic() + trial.chance.uniform(1, 30)
+    full_s = trial.chance.uniform(1, 30)
+    trial.chose = f"full for {full_s:.0f} s"
+    deadline_s = time.monotonic() + full_s
     while until(deadline_s):
         _fill(ballast)
     ballast.unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from urllib.parse import quote
 
 import psutil
@@ -53,9 +54,10 @@ def open_to_others() -> list[str]:
     """Where processes that we started listen for other machines."""
     found = []
     for process in psutil.Process().children(recursive=True):
-        for socket in process.net_connections("inet"):
-            if socket.status == psutil.CONN_LISTEN and socket.laddr.ip not in _LOOPBACK:
-                found.append(f"{process.name()} at {socket.laddr.ip}:{socket.laddr.port}")
+        with suppress(psutil.NoSuchProcess):
+            for socket in process.net_connections("inet"):
+                if socket.status == psutil.CONN_LISTEN and socket.laddr.ip not in _LOOPBACK:
+                    found.append(f"{process.name()} at {socket.laddr.ip}:{socket.laddr.port}")
     return found
 
 
@@ -66,14 +68,8 @@ def _address(trial: Trial, password: str) -> str:
 def _check(trial: Trial, address: str) -> None:
     """`penstock check` with an address, for what it says and keeps."""
     host = trial.host
-    options = [
-        "--set",
-        f"services.postgres={address}",
-        "--data",
-        host.root,
-        "--json",
-        host.root / "check.json",
-    ]
-    command = [sys.executable, "-m", "penstock.cli", "check", *host.arguments, *options]
+    options = ["--data", str(host.root), "--json", str(host.root / "check.json")]
+    given = [*host.arguments, "--set", f"services.postgres={address}"]
+    command = [sys.executable, "-m", "penstock.cli", "check", *given, *options]
     with (host.data.logs / "check.log").open("ab") as log:
         subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False)

@@ -49,7 +49,7 @@ def future_refused(trial: Trial) -> list[str]:
         dict(letter.headers() or [])["penstock.reason"]
         for letter in read_topic(trial.at.kafka, "dead-letters")
     ]
-    refused = sum(reason.startswith(b"future: ") for reason in reasons)
+    refused = sum(isinstance(reason, bytes) and reason.startswith(b"future: ") for reason in reasons)
     return [] if refused == sent > 0 else [f"{sent} events were ahead of their time, {refused} were refused"]
 
 

@@ -47,12 +47,16 @@ def network_cut(trial: Trial) -> None:
     brokers = _brokers(trial)
     clickhouse = [urlsplit(trial.at.clickhouse).port or 0]
     everything = [port for ports in brokers for port in ports]
-    cut, ports = trial.chance.choice(
-        [(_cut, trial.chance.choice(brokers)), (_cut, everything), (_cut, clickhouse), (_slow, everything)]
-    )
+    choices = {
+        "one broker cut off": _cut(trial.chance.choice(brokers)),
+        "all brokers cut off": _cut(everything),
+        "ClickHouse cut off": _cut(clickhouse),
+        "all brokers slow": _slow(everything),
+    }
+    trial.chose = trial.chance.choice(list(choices))
     time.sleep(trial.chance.random() * trial.host.watch.summary.last_batch_ms / 1000)
     trial.strike()
-    with cut(ports):
+    with choices[trial.chose]:
         time.sleep(trial.chance.uniform(5, 20))
         if (status := trial.host.program.status()) is not None:
             raise Unmet(f"the pipeline ended with status {status}:\n{trial.host.program.last_words()}")

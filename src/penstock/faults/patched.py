@@ -61,7 +61,7 @@ def no_comparison() -> None:
     """Take a batch that comes again for the same, whatever is in it."""
     from penstock.sinks import protocol
 
-    protocol._compare = lambda *_: None  # type: ignore[assignment]
+    protocol._compare = lambda *_: None
 
 
 def no_lock() -> None:
@@ -112,7 +112,7 @@ def unchecked() -> None:
     """Start whatever the check before a start finds: what is behind it must refuse, too."""
     from penstock.cli import running
 
-    running.stop_on_errors = lambda _: None
+    running.stop_on_errors = lambda facts: None  # type: ignore[attr-defined]  # noqa: ARG005
 
 
 def own_spark_home() -> None:
@@ -140,7 +140,7 @@ def slow_commit() -> None:
 
     from penstock.sinks import kafka
 
-    class Waiting(Producer):  # type: ignore[misc]
+    class Waiting(Producer):
         def commit_transaction(self, *arguments: Any) -> None:
             Path(os.environ[MARK]).touch()
             time.sleep(_COMMIT_WAITS_S)

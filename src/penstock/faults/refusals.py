@@ -35,6 +35,7 @@ def position_deleted(trial: Trial) -> None:
     trial.await_some_batches()
     _stop_between_batches(trial)
     sink = trial.chance.choice([sink for sink in trial.spec.sink if sink.guarantee == "exactly_once"])
+    trial.chose = sink.name
     trial.strike()
     _delete_position(trial, sink)
     trial.sender.program.thaw()
@@ -82,6 +83,7 @@ def spec_changed(trial: Trial) -> None:
     trial.host.program.kill()
     trial.strike()
     change, reason = trial.chance.choice(_MISFITS)
+    trial.chose = change
     trial.demand_refusal(reason, options=["--set", change])
     trial.host.start()
     trial.recover()

@@ -78,7 +78,9 @@ _MIXED = [scenario.round for scenario in _EACH if scenario.is_plain and scenario
 
 def mix(trial: Trial) -> None:
     """Do one of the other faults, whichever chance names, to a pipeline that has been through others."""
-    trial.chance.choice(_MIXED)(trial)
+    chosen = trial.chance.choice(_MIXED)
+    trial.chose = chosen.__name__
+    chosen(trial)
 
 
 SCENARIOS = {scenario.name: scenario for scenario in (*_EACH, Scenario("mix", mix, brokers=3))}

@@ -110,7 +110,9 @@ def _tried(
         trial.close()
     if problems:
         replay = f"penstock faults {scenario.name} --rounds {rounds} --seed {seed}"
-        problems.append(f"after {done} of {rounds} rounds; again with: {replay}; all that was kept: {root}")
+        problems.append(
+            f"after {done} of {rounds} rounds{_told(trial)}; again with: {replay}; all that was kept: {root}"
+        )
     for problem in problems:
         say(problem)
     return Result(
@@ -125,8 +127,9 @@ def _tried(
 
 
 def _told(trial: Trial) -> str:
+    chose = f" ({trial.chose})" if trial.chose else ""
     recovered = f", recovered in {trial.recoveries_s[-1]:.1f} s" if trial.recoveries_s else ""
-    return recovered + (f", {trial.hits} hits" if trial.hits is not None else "")
+    return chose + recovered + (f", {trial.hits} hits" if trial.hits is not None else "")
 
 
 def to_json(seed: int, results: Sequence[Result]) -> dict[str, Any]:

@@ -75,6 +75,7 @@ def _await_readable(trial: Trial, topic: str) -> None:
 
 
 def _ends(admin: AdminClient, topic: str, partitions: range, level: IsolationLevel) -> dict[int, int]:
-    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = {TopicPartition(topic, partition): latest for partition in partitions}
     told = admin.list_offsets(asked, isolation_level=level)
     return {place.partition: outcome.result(_ANSWER_WITHIN_S).offset for place, outcome in told.items()}

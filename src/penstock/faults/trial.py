@@ -50,6 +50,8 @@ class Trial:
         self.spec = _load(scenario.pipeline, self.settings)
         self.hits: int | None = None
         self.recoveries_s: list[float] = []
+        self.chose = ""
+        """What chance has chosen for this round, in words, where there is a choice."""
         self._scenario = scenario
         self._patches = (*scenario.run_patches, *patches)
         self._seed = seed

@@ -53,9 +53,9 @@ def _checkpoint(
     start = f"offsets/{before}" if before >= 0 else "sources/0/0"
     # Spark reads these, too, and would not say which of them it cannot read; half a commit it takes for one.
     if planned > before:
-        tried(f"offsets/{planned}", lambda: _offsets(path / "offsets" / str(planned), topic), {})
+        tried(f"offsets/{planned}", lambda: bool(_offsets(path / f"offsets/{planned}", topic)), False)
     if committed >= 0:
-        tried(f"commits/{committed}", lambda: _clock(path / "commits" / str(committed)), None)
+        tried(f"commits/{committed}", lambda: _clock(path / f"commits/{committed}"), None)
     return CheckpointFacts(
         query=query,
         path=str(path),
