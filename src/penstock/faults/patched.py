@@ -13,6 +13,7 @@ import uuid
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,8 @@ def no_transaction() -> None:
 
 def unchecked() -> None:
     """Start whatever the check before a start finds: what is behind it must refuse, too."""
-    from penstock.cli import running
-
-    running.stop_on_errors = lambda facts: None  # type: ignore[attr-defined]  # noqa: ARG005
+    running: Any = import_module("penstock.cli.running")  # by name: commands stand above this package
+    running.stop_on_errors = lambda _: None
 
 
 def own_spark_home() -> None:
