@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.engine.checkpoint import newest_batch, offsets_in
 from penstock.engine.layout import StateLayout
 from penstock.engine.slots import realtime_sinks
 from penstock.errors import StateMismatch, first_line
 from penstock.preflight.facts import CheckpointFacts, queries
+from penstock.preflight.reading.state import damaged_state
 from penstock.spec import PipelineSpec
 
 T = TypeVar("T")
@@ -51,11 +52,6 @@ def _checkpoint(
     committed, planned = _newest(path / "commits"), _newest(path / "offsets")
     before = planned - 1 if planned > committed else planned
     start = f"offsets/{before}" if before >= 0 else "sources/0/0"
-    # Spark reads these, too, and would not say which of them it cannot read; half a commit it takes for one.
-    if planned > before:
-        tried(f"offsets/{planned}", lambda: bool(_offsets(path / f"offsets/{planned}", topic)), False)
-    if committed >= 0:
-        tried(f"commits/{committed}", lambda: _clock(path / f"commits/{committed}"), None)
     return CheckpointFacts(
         query=query,
         path=str(path),
@@ -64,21 +60,31 @@ def _checkpoint(
         locked=tried(".lock", lambda: _is_locked(path / ".lock"), False),
         planned=planned,
         committed=committed,
-        next=tried(start, lambda: _offsets(path / start, topic), {}) if planned >= 0 else {},
+        next=tried(start, lambda: offsets_in(path / start, topic), {}) if planned >= 0 else {},
         layout=tried("state-layout.json", lambda: StateLayout.read(path / "state-layout.json"), None),
-        damage=tuple(damage),
+        damage=(*damage, *_damaged(path, planned, committed, damage)),
     )
 
 
-def _offsets(path: Path, topic: str) -> dict[int, int]:
-    offsets = offsets_in(path, topic)
-    if not offsets:
-        raise ValueError(f"it has no offsets of {topic}")
-    return offsets
+def _damaged(path: Path, planned: int, committed: int, known: Sequence[str]) -> Iterator[str]:
+    """Files that Spark would stumble over without naming them. Half a commit it would even take for one."""
+    offsets, commit = path / "offsets" / str(planned), path / "commits" / str(committed)
+    is_whole = {
+        offsets: lambda last: all(isinstance(partitions, dict) for partitions in last.values()),
+        commit: lambda last: "nextBatchWatermarkMs" in last,
+    }
+    for file, test in is_whole.items():
+        if file.exists() and not _holds(file, test) and not any(str(file) in told for told in known):
+            yield f"{file} cannot be read: a part of it is missing"
+    due = planned if planned > committed else planned + 1
+    yield from damaged_state(path / "state", due)
 
 
-def _clock(path: Path) -> object:
-    return json.loads(path.read_text().splitlines()[-1]).get("nextBatchWatermarkMs")
+def _holds(file: Path, test: Callable[[Any], bool]) -> bool:
+    try:
+        return test(json.loads(file.read_text().splitlines()[-1]))
+    except (OSError, ValueError, TypeError, AttributeError, IndexError):
+        return False
 
 
 def _newest(directory: Path) -> int:
