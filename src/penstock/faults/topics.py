@@ -42,9 +42,11 @@ def records_gone(trial: Trial) -> None:
     trial.strike()
     gone = _delete_unread(trial)
     trial.host.start()
-    trial.await_refusal(trial.host, "were deleted")
-    for partition, count in gone.items():
-        trial.check_refusal(trial.host.program, 1, [f"{partition} ({count:,})"])
+    trial.await_refusal(
+        trial.host, f"{sum(gone.values()):,} records that {trial.spec.name} has not read were deleted"
+    )
+    for partition in gone:
+        trial.check_refusal(trial.host.program, 1, [f" {partition} ("])
 
 
 def records_gone_running(trial: Trial) -> None:
