@@ -19,6 +19,7 @@ from penstock.sinks.clickhouse import connect
 _ATTEMPTS = 5
 _DISK = "96m"
 _BALLAST = "ballast"
+_GIVES_UP_WITHIN_S = 5.0
 _FULL = "No space left on device"
 
 
@@ -113,8 +114,8 @@ def disk_full(trial: Trial) -> None:
     while until(deadline_s):
         _fill(ballast)
     ballast.unlink()
-    if trial.host.program.status() is not None:
-        trial.check_refusal(trial.host.program, trial.host.program.status(), [_FULL])
+    if (status := trial.host.program.await_end(_GIVES_UP_WITHIN_S)) is not None:
+        trial.check_refusal(trial.host.program, status, [_FULL])
         trial.host.start()
     trial.recover()
 

@@ -72,32 +72,36 @@ def _brokers(trial: Trial) -> list[list[int]]:
 @contextmanager
 def _cut(ports: Iterable[int]) -> Iterator[None]:
     """Let nothing through to these ports or from them: no answer, and no refusal either."""
-    with _filtered("clsact", "egress", ports, f"action mirred egress redirect dev {_HOLE}"):
+    _run("tc qdisc add dev lo clsact")
+    try:
+        _sort_out(ports, "egress", f"action mirred egress redirect dev {_HOLE}")
         yield
+    finally:
+        _run("tc qdisc del dev lo clsact")
 
 
 @contextmanager
 def _slow(ports: Iterable[int]) -> Iterator[None]:
     """Let little through to these ports or from them; what does not fit waits."""
-    with _filtered("root handle 1: htb", "parent 1:", ports, "flowid 1:1"):
-        yield
-
-
-@contextmanager
-def _filtered(queue: str, place: str, ports: Iterable[int], then: str) -> Iterator[None]:
-    _run(f"tc qdisc add dev lo {queue}")
+    _run("tc qdisc add dev lo root handle 1: htb")
     try:
-        if "htb" in queue:
-            _run(f"tc class add dev lo parent 1: classid 1:1 htb rate {_SLOW}")
-        for port in ports:
-            for end in ("sport", "dport"):
-                _run(f"tc filter add dev lo {place} protocol ip u32 match ip {end} {port} 0xffff {then}")
+        _run(f"tc class add dev lo parent 1: classid 1:1 htb rate {_SLOW}")
+        _sort_out(ports, "parent 1:", "flowid 1:1")
         yield
     finally:
-        _run(f"tc qdisc del dev lo {queue.split()[0]}")
+        _run("tc qdisc del dev lo root")
+
+
+def _sort_out(ports: Iterable[int], where: str, then: str) -> None:
+    for port in ports:
+        for end in ("sport", "dport"):
+            _run(f"tc filter add dev lo {where} protocol ip u32 match ip {end} {port} 0xffff {then}")
 
 
 def _run(command: str) -> None:
-    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise NotHere(f"{command}: {error}") from error
     if done.returncode != 0:
         raise NotHere(f"{command}: {done.stderr.strip()}")
