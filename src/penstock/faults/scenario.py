@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ class Scenario:
     @property
     def is_plain(self) -> bool:
         """Whether it can be done to any trial of the default pipeline that has three brokers."""
-        return self == replace(self.__class__(self.name, self.round), brokers=self.brokers)
+        return self == Scenario(self.name, self.round, brokers=self.brokers)
 
     @property
     def says(self) -> str:
