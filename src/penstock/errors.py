@@ -35,7 +35,25 @@ class PenstockError(Exception):
 def first_line(error: Exception) -> str:
     """What an error of somebody else's says before it goes into details, for a line of our own."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and lines[0].startswith(_FROM_JAVA):
+        lines = [_root(lines[1:])]
     return lines[0][:300] if lines else type(error).__name__
+
+
+_FROM_JAVA = "An error occurred while calling"
+"""How Py4J begins, and that is all it says of what happened; a stack trace of Java's follows."""
+
+
+def _root(trace: list[str]) -> str:
+    """What a stack trace of Java's goes back to, with what came of it where the root has no words."""
+    marks = (": ", "Caused by: ")
+    causes = [line.removeprefix(mark) for line in trace for mark in marks if line.startswith(mark)]
+    told = ""
+    for cause in reversed(causes):
+        told = f"{cause}: {told}" if told else cause
+        if ": " in cause:
+            return told
+    return told or _FROM_JAVA
 
 
 class SpecError(PenstockError):

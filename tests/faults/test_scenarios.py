@@ -37,6 +37,8 @@ def _toolchain() -> None:
 )
 def test_a_fault_loses_doubles_and_takes_back_nothing(name: str) -> None:
     result = play(SCENARIOS[name], rounds=ROUNDS, seed=SEED, say=say)
+    if result.skipped:
+        pytest.skip(result.skipped)
     assert result.problems == ()
     assert result.rounds == ROUNDS
 

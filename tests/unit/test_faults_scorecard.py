@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from penstock.faults import MUTATIONS, SCENARIOS, Result, Scenario, to_json
+from penstock.faults import MUTATIONS, SCENARIOS, Result, Scenario, play, to_json
 from penstock.faults.patched import PATCHES
+from penstock.faults.scenario import NotHere
 from penstock.paths import PROJECT, shipped
 
 each_scenario = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda scenario: scenario.name)
@@ -44,6 +49,26 @@ def test_the_report_has_the_median_and_the_longest_recovery() -> None:
 
 def test_a_scenario_without_recoveries_has_no_times() -> None:
     assert Result("zombie", 0, 1).to_json()["recovery_s"] == {"median": None, "max": None}
+
+
+def test_what_cannot_be_done_here_is_neither_a_pass_nor_a_failure_but_said() -> None:
+    said: list[str] = []
+
+    def nowhere(_: Path) -> AbstractContextManager[None]:
+        raise NotHere("no file system can be mounted")
+
+    scenario = replace(SCENARIOS["disk-full"], within=nowhere)
+    result = play(scenario, rounds=3, seed=1, say=said.append)
+    assert (result.rounds, result.failures, result.skipped) == (0, 0, "no file system can be mounted")
+    assert said == ["disk-full: not tried: no file system can be mounted"]
+
+
+def test_only_what_any_trial_can_take_is_mixed() -> None:
+    assert SCENARIOS["broker-killed"].is_plain
+    assert not SCENARIOS["zombie"].is_plain  # patched
+    assert not SCENARIOS["topic-recreated"].is_plain  # final
+    assert not SCENARIOS["postgres-killed"].is_plain  # another pipeline
+    assert not SCENARIOS["disk-full"].is_plain  # on a disk of its own
 
 
 def test_trials_of_one_scenario_add_up() -> None:

@@ -195,16 +195,25 @@ def test_a_batch_that_is_not_done_is_read_again_from_where_it_starts(tmp_path: P
     assert (checkpoint_in(tmp_path).due, checkpoint_in(tmp_path).next) == (1, {0: 10, 1: 10})
 
 
-@pytest.mark.parametrize("name", ["offsets/0", "state-layout.json"])
-@pytest.mark.parametrize("content", ["", "half a li", "[]"])
+@pytest.mark.parametrize("name", ["offsets/0", "offsets/1", "commits/0", "state-layout.json"])
+@pytest.mark.parametrize("content", ["", "v1", "half a li", "[]"])
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, name: str, content: str) -> None:
     here = tmp_path / "visits"
     plan(here, 0, {0: 10})
     commit(here, 0, 0)
+    plan(here, 1, {0: 20})
     (here / name).write_text(content)
     [damage] = checkpoint_in(tmp_path).damage
     assert str(here) in damage
     assert only(with_checkpoint(damage=(damage,))).stops
+
+
+def test_offsets_that_were_cut_behind_a_line_are_damaged(tmp_path: Path) -> None:
+    here = tmp_path / "visits"
+    plan(here, 0, {0: 10})
+    file = here / "offsets" / "0"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    assert any(str(file) in damage for damage in checkpoint_in(tmp_path).damage)
 
 
 def test_a_lock_is_seen_while_it_is_held_and_not_taken(tmp_path: Path) -> None:

@@ -336,7 +336,11 @@ def test_several_problems_of_one_schema_are_all_told() -> None:
 
 
 def test_a_password_is_not_repeated_in_a_problem() -> None:
-    for address in ("ftp://joe:s3cret@host:1", "postgres:/joe:s3/c@ret@host"):
+    for address in (
+        "ftp://joe:s3cret@host:1",
+        "postgres:/joe:s3/c@ret@host",
+        "postgresql://joe:s3 cret@host",
+    ):
         (problem,) = problems_of({"services.clickhouse": address})
         assert "s3" not in problem
         assert "ret@" not in problem

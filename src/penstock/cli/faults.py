@@ -104,6 +104,8 @@ def _show(results: list[Result]) -> None:
         told = result.to_json()
         times = [f"{time:.1f} s" if time is not None else "" for time in told["recovery_s"].values()]
         verdict = "[red]fail[/]" if result.failures else "[green]pass[/]"
+        if result.skipped:
+            verdict = f"[yellow]not tried[/]: {result.skipped}"
         hits = "" if result.hits is None else str(result.hits)
         table.add_row(result.name, str(result.rounds), hits, *times, verdict)
     console.print(table)

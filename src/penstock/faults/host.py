@@ -44,13 +44,13 @@ class Host:
         self.watch = Watch(self.journal, self.spec.name)
         self._mark = self.root / "in-transaction"
 
-    def start(self, *options: str) -> Program:
+    def start(self, *options: str, patches: Sequence[str] = ()) -> Program:
         """Start the pipeline; what runs already goes on."""
         log = self.data.logs / "run.log"
         self._program = Program(
             ["run", *self.arguments, "--data", str(self.root), *options],
             log,
-            self.patches,
+            [*self.patches, *patches],
             {MARK: str(self._mark)},
         )
         return self._program

@@ -53,6 +53,20 @@ def jvm(trial: Trial) -> None:
     trial.recover()
 
 
+def executor(trial: Trial) -> None:
+    """Kill one of two JVMs in which tasks run, at any moment of a batch: others take its tasks over."""
+    trial.await_some_batches()
+    trial.host.await_planned(_BATCH_WITHIN_S)
+    time.sleep(trial.chance.random() * trial.host.watch.summary.last_batch_ms / 1000)
+    found = trial.host.program.executors()
+    if not found:
+        raise Unmet("the pipeline has no executor")
+    trial.strike()
+    trial.chance.choice(found).kill()
+    trial.hit(not trial.host.is_committed(trial.host.last_planned()))
+    trial.recover()
+
+
 def producer(trial: Trial) -> None:
     """Kill the producer, and start another."""
     trial.await_some_batches()
@@ -80,6 +94,20 @@ def broker(trial: Trial) -> None:
 def controller(trial: Trial) -> None:
     """Kill the broker that is the active controller, and start it again some seconds later."""
     _service(trial, f"kafka-{_active_controller(trial)}", away_s=trial.chance.uniform(0, 8))
+
+
+def below_minimum(trial: Trial) -> None:
+    """Kill two of three brokers, fewer than a write needs, and start them again some seconds later."""
+    trial.await_some_batches()
+    trial.strike()
+    for number in trial.chance.sample([1, 2, 3], 2):
+        trial.kill_service(f"kafka-{number}")
+    time.sleep(trial.chance.uniform(5, 20))
+    if taken := [
+        batch for batch in trial.host.watch.batches() if batch.receipt.started_at_ms > trial.struck_ms
+    ]:
+        raise Unmet(f"batch {taken[0].receipt.batch} was written with one broker of three")
+    trial.recover()
 
 
 def _service(trial: Trial, name: str, away_s: float = 0.0) -> None:

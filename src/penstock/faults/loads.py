@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pyarrow.compute as pc
 
 from penstock.faults import kills
+from penstock.faults.program import until
 from penstock.faults.scenario import Unmet
 from penstock.faults.trial import RECOVERED_WITHIN_S, Trial
 from penstock.observe.audit import read_receipts
+from penstock.observe.topic import read_topic
 from penstock.produce.ledger import read_ledgers
 
 _BURST_TIMES = 10
@@ -29,10 +32,61 @@ def duplicates(trial: Trial) -> None:
 
 def copies_set_aside(trial: Trial) -> list[str]:
     """Every second copy must have been called a duplicate: all came within a second of the first."""
-    ledgers = read_ledgers(trial.host.data.produced / trial.spec.name)
-    sent = sum(pc.sum(pc.equal(ledger.records["timing"], "repeated")).as_py() or 0 for ledger in ledgers)
+    sent = _sent(trial, "timing", "repeated")
     called = sum(receipt.duplicates for receipt in read_receipts(trial.host.journal))
     return [] if called == sent > 0 else [f"{sent} events were sent twice, {called} were called duplicates"]
+
+
+def clock_ahead(trial: Trial) -> None:
+    """Send 1 % of the events an hour or a day ahead, and kill the driver: no session closes early."""
+    kills.driver_anywhere(trial)
+
+
+def future_refused(trial: Trial) -> list[str]:
+    """Every event that was ahead must have been refused for that, and for nothing else."""
+    sent = _sent(trial, "flaw", "unknown_value")
+    reasons = [
+        dict(letter.headers() or [])["penstock.reason"]
+        for letter in read_topic(trial.at.kafka, "dead-letters")
+    ]
+    refused = sum(isinstance(reason, bytes) and reason.startswith(b"future: ") for reason in reasons)
+    return [] if refused == sent > 0 else [f"{sent} events were ahead of their time, {refused} were refused"]
+
+
+def _sent(trial: Trial, column: str, value: str) -> int:
+    """How many records with some property the ledgers know of."""
+    ledgers = read_ledgers(trial.host.data.produced / trial.spec.name)
+    return sum(pc.sum(pc.equal(ledger.records[column], value)).as_py() or 0 for ledger in ledgers)
+
+
+def idle_partition(trial: Trial) -> None:
+    """Send to three of eight partitions, then to none: what is open closes all the same."""
+    trial.await_some_batches()
+    summary = trial.host.watch.summary
+    closed_before = summary.closed
+    trial.strike()
+    _await(
+        trial, lambda: summary.closed > closed_before, "no session closed while some partitions are silent"
+    )
+    if summary.lag is None or sum(end > 0 for end in summary.lag.ends.values()) > len(summary.lag.ends) / 2:
+        raise Unmet("there are events in all partitions")
+    trial.sender.program.freeze()
+    _await(trial, lambda: summary.sessions_open == 0, "sessions stay open while all partitions are silent")
+    trial.sender.program.thaw()
+    trial.recover()
+
+
+def _await(trial: Trial, what: Callable[[], bool], otherwise: str) -> None:
+    deadline_s = time.monotonic() + RECOVERED_WITHIN_S
+    while not what():
+        trial.host.watch.batches()
+        if not until(deadline_s):
+            raise Unmet(f"{otherwise}, for {RECOVERED_WITHIN_S:.0f} s")
+
+
+def hot_key(trial: Trial) -> None:
+    """Send ten times as much, 80 % of it by one user: all is caught up with, in bounded memory."""
+    burst(trial)
 
 
 def burst(trial: Trial) -> None:

@@ -24,6 +24,9 @@ MUTATIONS = (
     Mutation("no-fence", "zombie", rounds=2),
     Mutation("no-position", "driver-killed-before-commit", rounds=3),
     Mutation("no-comparison", "replay-differs", rounds=1),
+    Mutation("no-lock", "two-drivers", rounds=1),
+    Mutation("no-count", "clickhouse-forgets", rounds=1),
+    Mutation("no-transaction", "postgres-killed", rounds=4),
 )
 
 

@@ -10,8 +10,10 @@ import runpy
 import sys
 import time
 import uuid
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,11 @@ _MALFORMED = 0.05
 _REPEATED = 0.05
 _OVERSIZED_EVERY = 20
 _OVERSIZED_BYTES = 900_000
+_AHEAD = 0.01
+_AHEAD_MS = (3_600_000, 86_400_000)
+_HOT = 0.8
+_BUSY_PARTITIONS = 3
+_SHORT_TRANSACTION_MS = 8_000
 
 
 def no_fence() -> None:
@@ -56,6 +63,73 @@ def no_comparison() -> None:
     from penstock.sinks import protocol
 
     protocol._compare = lambda *_: None
+
+
+def no_lock() -> None:
+    """Let several processes on one checkpoint."""
+    from penstock.engine import checkpoint
+
+    checkpoint._lock = lambda path: path.open("w")
+
+
+def no_count() -> None:
+    """Trust ClickHouse to know a batch by its token, and count nothing."""
+    from penstock.sinks.clickhouse import ClickHouseSink
+
+    def trusting(self: Any, batch: Any, *, has_position: bool) -> tuple[Any, bool]:
+        return self._put(batch, self._token(batch)), has_position
+
+    ClickHouseSink._settle = trusting  # type: ignore[method-assign]
+
+
+def no_transaction() -> None:
+    """Let PostgreSQL hold the position of a batch before its rows."""
+    from penstock.sinks.postgres import PostgresSink
+    from penstock.sinks.protocol import Written
+
+    write = PostgresSink.write
+
+    def in_two(self: Any, batch: Any) -> Any:
+        if not self._exactly_once:
+            return write(self, batch)
+        if not self._opened:
+            self._create(batch)
+        with self._connection.transaction():
+            if is_due := self._is_due(batch):
+                self._mark(batch, [])
+        time.sleep(_COMMIT_WAITS_S)
+        if is_due:
+            with self._connection.transaction():
+                self._table.upsert(self._connection, batch.rows, self._max_rows)
+        self._opened = True
+        return Written(batch.count, batch.digest, not is_due)
+
+    PostgresSink.write = in_two  # type: ignore[method-assign]
+
+
+def unchecked() -> None:
+    """Start whatever the check before a start finds: what is behind it must refuse, too."""
+    running: Any = import_module("penstock.cli.running")  # by name: commands stand above this package
+    running.stop_on_errors = lambda _: None
+
+
+def own_spark_home() -> None:
+    """Give Spark a home of links, as the workers of local-cluster write to the home that they find."""
+    import pyspark
+
+    home = Path(os.environ[MARK]).with_name("spark-home")
+    home.mkdir(exist_ok=True)
+    for part in Path(pyspark.__file__).parent.iterdir():
+        if not (home / part.name).exists():
+            (home / part.name).symlink_to(part)
+    os.environ["SPARK_HOME"] = str(home)
+
+
+def short_transactions() -> None:
+    """Have the cluster end transactions after some seconds."""
+    from penstock.sinks import kafka
+
+    kafka.TRANSACTION_TIMEOUT_MS = _SHORT_TRANSACTION_MS
 
 
 def slow_commit() -> None:
@@ -107,6 +181,54 @@ def repeats() -> None:
     _plan_as(lambda plan: replace(plan, duplicate=_REPEATED))
 
 
+def clock_ahead() -> None:
+    """Send events an hour or a day ahead of their time, in the place of those with an unknown type."""
+    from penstock.produce import clickstream
+    from penstock.produce.chunk import INVALID_FLAWS, Flaw
+
+    # Left as it is by the encoder, so that nothing but the time is wrong with it.
+    clickstream._SPOILT[Flaw.UNKNOWN_VALUE] = (b"", b"")
+    encode = clickstream.ClickEncoder.encode
+
+    def ahead(self: Any, chunk: Any) -> Any:
+        messages = encode(self, chunk)
+        for row in np.flatnonzero(chunk.flaw == Flaw.UNKNOWN_VALUE):
+            ts_ms = int(chunk.ts_ms[row])
+            there = ts_ms + _AHEAD_MS[int(chunk.seq[row]) % len(_AHEAD_MS)]
+            messages[row]["value"] = messages[row]["value"].replace(b'"ts":%d' % ts_ms, b'"ts":%d' % there)
+        return messages
+
+    clickstream.ClickEncoder.encode = ahead  # type: ignore[method-assign]
+    _plan_as(lambda plan: replace(plan, invalid=_AHEAD * len(INVALID_FLAWS)))
+
+
+def hot_key() -> None:
+    """Let one user do most of what is done."""
+    from penstock.produce.clickstream import Clicks
+
+    clicking_users = Clicks._clicking_users
+
+    def mostly_one(self: Any, n: int) -> Any:
+        return np.where(self._rng.random(n) < _HOT, self._pool[0], clicking_users(self, n))
+
+    Clicks._clicking_users = mostly_one  # type: ignore[method-assign]
+
+
+def idle_partitions() -> None:
+    """Send to some partitions only; a user's events stay in one."""
+    from penstock.produce.clickstream import ClickEncoder
+
+    encode = ClickEncoder.encode
+
+    def to_few(self: Any, chunk: Any) -> Any:
+        messages = encode(self, chunk)
+        for message in messages:
+            message["partition"] = zlib.crc32(message["key"]) % _BUSY_PARTITIONS
+        return messages
+
+    ClickEncoder.encode = to_few  # type: ignore[method-assign]
+
+
 def _plan_as(changed: Callable[[Any], Any]) -> None:
     from penstock.produce import shipped
 
@@ -118,9 +240,18 @@ PATCHES: dict[str, Callable[[], None]] = {
     "no-fence": no_fence,
     "no-position": no_position,
     "no-comparison": no_comparison,
+    "no-lock": no_lock,
+    "no-count": no_count,
+    "no-transaction": no_transaction,
+    "unchecked": unchecked,
+    "own-spark-home": own_spark_home,
+    "short-transactions": short_transactions,
     "slow-commit": slow_commit,
     "poison": poison,
     "repeats": repeats,
+    "clock-ahead": clock_ahead,
+    "hot-key": hot_key,
+    "idle-partitions": idle_partitions,
 }
 
 

@@ -93,6 +93,15 @@ class Program:
                     return child
         return None
 
+    def executors(self) -> list[psutil.Process]:
+        """The JVMs in which tasks run, where Spark has any beside its own."""
+        found = []
+        for child in self._family():
+            with suppress(psutil.Error):
+                if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline()):
+                    found.append(child)
+        return found
+
     def memory_bytes(self) -> int:
         """What all of its processes hold in memory."""
         total = 0

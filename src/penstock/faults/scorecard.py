@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.errors import PenstockError
-from penstock.faults.scenario import Scenario, Unmet
+from penstock.faults.scenario import NotHere, Scenario, Unmet
 from penstock.faults.trial import Trial
 from penstock.paths import PROJECT
 
@@ -35,6 +35,8 @@ class Result:
     """Rounds in which the fault met the moment it was meant for; None where any moment is as good."""
     problems: tuple[str, ...] = ()
     seconds: float = 0.0
+    skipped: str = ""
+    """Why it could not be tried on this machine."""
 
     def __add__(self, other: Result) -> Result:
         hits = None if self.hits is None and other.hits is None else (self.hits or 0) + (other.hits or 0)
@@ -46,6 +48,7 @@ class Result:
             hits,
             self.problems + other.problems,
             self.seconds + other.seconds,
+            self.skipped or other.skipped,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -61,6 +64,7 @@ class Result:
             "hits": self.hits,
             "seconds": round(self.seconds, 1),
             "problems": list(self.problems),
+            "skipped": self.skipped or None,
         }
 
 
@@ -76,6 +80,20 @@ def play(scenario: Scenario, *, rounds: int, seed: int, say: Say, patches: Seque
 
 def _try(scenario: Scenario, rounds: int, seed: int, say: Say, patches: Sequence[str]) -> Result:
     root = Path(mkdtemp(prefix=f"penstock-{scenario.name}-"))
+    try:
+        with scenario.within(root):
+            result = _tried(scenario, rounds, seed, root, say, patches)
+    except NotHere as reason:
+        say(f"{scenario.name}: not tried: {reason}")
+        result = Result(scenario.name, 0, 0, skipped=str(reason))
+    if not result.problems:
+        shutil.rmtree(root, ignore_errors=True)
+    return result
+
+
+def _tried(
+    scenario: Scenario, rounds: int, seed: int, root: Path, say: Say, patches: Sequence[str]
+) -> Result:
     began = time.monotonic()
     trial = Trial(scenario, seed, root, patches)
     done, problems = 0, list[str]()
@@ -92,9 +110,9 @@ def _try(scenario: Scenario, rounds: int, seed: int, say: Say, patches: Sequence
         trial.close()
     if problems:
         replay = f"penstock faults {scenario.name} --rounds {rounds} --seed {seed}"
-        problems.append(f"after {done} of {rounds} rounds; again with: {replay}; all that was kept: {root}")
-    else:
-        shutil.rmtree(root, ignore_errors=True)
+        problems.append(
+            f"after {done} of {rounds} rounds{_told(trial)}; again with: {replay}; all that was kept: {root}"
+        )
     for problem in problems:
         say(problem)
     return Result(
@@ -109,8 +127,9 @@ def _try(scenario: Scenario, rounds: int, seed: int, say: Say, patches: Sequence
 
 
 def _told(trial: Trial) -> str:
+    chose = f" ({trial.chose})" if trial.chose else ""
     recovered = f", recovered in {trial.recoveries_s[-1]:.1f} s" if trial.recoveries_s else ""
-    return recovered + (f", {trial.hits} hits" if trial.hits is not None else "")
+    return chose + recovered + (f", {trial.hits} hits" if trial.hits is not None else "")
 
 
 def to_json(seed: int, results: Sequence[Result]) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Trial:
         self.spec = _load(scenario.pipeline, self.settings)
         self.hits: int | None = None
         self.recoveries_s: list[float] = []
+        self.chose = ""
+        """What chance has chosen for this round, in words, where there is a choice."""
         self._scenario = scenario
         self._patches = (*scenario.run_patches, *patches)
         self._seed = seed
@@ -71,7 +73,7 @@ class Trial:
             self.root, self.spec, pipeline, RATE_EPS, self._seed, self.at.kafka, self._scenario.send_patches
         )
         where = [f"services.{name}={address}" for name, address in vars(addresses).items() if address]
-        run = [*pipeline, *_as_options(where)]
+        run = [*pipeline, *_as_options(where), *self._scenario.run_options]
         self.host = Host(self.root / "host-1", self.root, self.spec, run, self._patches)
         self._hosts.append(self.host)
         self.host.start()
@@ -133,11 +135,21 @@ class Trial:
         """Wait until a host's pipeline ends by its own decision, without a batch, and says why."""
         program, deadline_s = host.program, time.monotonic() + within_s
         while (status := program.status()) is None:
-            if batches := host.watch.batches():
-                raise Unmet(f"a pipeline that must refuse took batch {batches[0].receipt.batch}")
+            for batch in host.watch.batches():
+                if batch.receipt.started_at_ms > self.struck_ms:
+                    raise Unmet(f"a pipeline that must refuse took batch {batch.receipt.batch}")
             if not until(deadline_s):
                 raise Unmet(f"a pipeline that must refuse still runs after {within_s:.0f} s")
         self.check_refusal(program, status, words)
+
+    def demand_refusal(self, *words: str, options: Sequence[str] = ()) -> None:
+        """Start a pipeline that must not run: the check before a start refuses it, and what is behind, too.
+
+        What the check cannot see, or not in time, the second start stands for.
+        """
+        for patches in ((), ("unchecked",)):
+            self.host.start(*options, patches=patches)
+            self.await_refusal(self.host, *words)
 
     def check_refusal(self, program: Program, status: int | None, words: Sequence[str]) -> None:
         """An end by decision has status 1, and one of these words."""

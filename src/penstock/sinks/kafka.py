@@ -380,7 +380,9 @@ def _sink_error(name: str, error: KafkaException) -> SinkError:
     if is_fenced(error):
         return Fenced(
             f"sink {name}: a newer writer has taken over",
-            hint="Another process runs the same pipeline on the same Kafka; stop one of them.",
+            hint="Another process runs the same pipeline on the same Kafka; stop one of them. If there is"
+            f" none, this one stood still in a transaction for more than {TRANSACTION_TIMEOUT_MS // 1000} s,"
+            " and the cluster ended it: start it again.",
         )
     return SinkError(f"sink {name}: {error.args[0]}")
 

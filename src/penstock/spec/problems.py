@@ -143,7 +143,7 @@ def _show(value: object) -> str:
     """` = value` in TOML's spelling, without passwords; nothing for a section."""
     match value:
         case str():
-            return " = " + quoted(re.sub(r":(?!//)\S*@", ":***@", value))
+            return " = " + quoted(re.sub(r":(?!//).*@", ":***@", value, flags=re.DOTALL))
         case bool():
             return f" = {str(value).lower()}"
         case int() | float():

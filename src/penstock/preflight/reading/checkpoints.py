@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.engine.checkpoint import TOPIC_ID, newest_batch, next_offsets_file, offsets_in
 from penstock.engine.layout import StateLayout
 from penstock.engine.slots import realtime_sinks
 from penstock.errors import StateMismatch, first_line
 from penstock.preflight.facts import CheckpointFacts, queries
+from penstock.preflight.reading.state import damaged_state
 from penstock.spec import PipelineSpec
 
 T = TypeVar("T")
@@ -60,12 +62,33 @@ def _checkpoint(
         topic_id=tried(TOPIC_ID, lambda: _text(path / TOPIC_ID), ""),
         next=tried(str(start), lambda: offsets_in(start, topic), {}) if planned >= 0 else {},
         layout=tried("state-layout.json", lambda: StateLayout.read(path / "state-layout.json"), None),
-        damage=tuple(damage),
+        damage=(*damage, *_damaged(path, planned, committed, damage)),
     )
 
 
 def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
+
+
+def _damaged(path: Path, planned: int, committed: int, known: Sequence[str]) -> Iterator[str]:
+    """Files that Spark would stumble over without naming them. Half a commit it would even take for one."""
+    offsets, commit = path / "offsets" / str(planned), path / "commits" / str(committed)
+    is_whole = {
+        offsets: lambda last: all(isinstance(partitions, dict) for partitions in last.values()),
+        commit: lambda last: "nextBatchWatermarkMs" in last,
+    }
+    for file, test in is_whole.items():
+        if file.exists() and not _holds(file, test) and not any(str(file) in told for told in known):
+            yield f"{file} cannot be read: a part of it is missing"
+    due = planned if planned > committed else planned + 1
+    yield from damaged_state(path / "state", due)
+
+
+def _holds(file: Path, test: Callable[[Any], bool]) -> bool:
+    try:
+        return test(json.loads(file.read_text().splitlines()[-1]))
+    except (OSError, ValueError, TypeError, AttributeError, IndexError):
+        return False
 
 
 def _newest(directory: Path) -> int:
