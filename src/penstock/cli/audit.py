@@ -16,6 +16,7 @@ from penstock.cli.common import (
     readable_errors,
     stop_on_signal,
 )
+from penstock.errors import SpecError
 from penstock.paths import DataDir
 
 
@@ -34,6 +35,10 @@ def audit_command(
         int,
         typer.Option(min=0, help="Do not look for rows of earlier batches: they were deleted on purpose."),
     ] = 0,
+    metrics: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="With --every: serve metrics on this port of 127.0.0.1."),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Count what a pipeline lost or doubled, while it runs or afterwards.
@@ -48,7 +53,7 @@ def audit_command(
 
     Examples:
       penstock audit clickstream
-      penstock audit my.toml --every '30 seconds' --json audit.json
+      penstock audit my.toml --every '30 seconds' --metrics 9108
     """
     stop = threading.Event()
     stop_on_signal(stop)
@@ -56,6 +61,8 @@ def audit_command(
 
     with readable_errors():
         described = load_spec(spec, settings)
-        passed = audit_pipeline(described, DataDir.at(data), stop, every, from_batch, json)
+        if metrics is not None and every is None:
+            raise SpecError("--metrics", ["needs --every: an audit that is over serves nothing"])
+        passed = audit_pipeline(described, DataDir.at(data), stop, every, from_batch, metrics, json)
     if not passed:
         raise typer.Exit(1)

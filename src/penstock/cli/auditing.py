@@ -15,6 +15,7 @@ from penstock.errors import PenstockError, SpecError
 from penstock.observe.audit import Audit, audit
 from penstock.observe.auditor import Auditor, Reconciled
 from penstock.observe.lag import TopicEnds
+from penstock.observe.metrics import AuditMetrics
 from penstock.paths import DataDir
 from penstock.spec import Duration, PipelineSpec
 
@@ -36,12 +37,14 @@ def audit_pipeline(
     stop: threading.Event,
     every: str | None,
     from_batch: int,
+    metrics: int | None,
     json: Path | None,
 ) -> bool:
     """Whether the last look found nothing wrong."""
     rest_s = _interval_s(every) if every else 0.0
     found = resolve_addresses(spec, data)
     at = Endpoints(found.kafka, found.clickhouse, found.postgres)
+    exposed = AuditMetrics(spec.name, metrics) if metrics else None
     with Auditor(spec, data, at, from_batch=from_batch) as auditor:
         while True:
             began = time.perf_counter()
@@ -55,6 +58,8 @@ def audit_pipeline(
             report = report_of(spec, reconciled, exact)
             write_json(json, report)
             took_s = time.perf_counter() - began
+            if exposed:
+                exposed.tell(report, took_s)
             if not every:
                 _show(reconciled, exact, report)
                 return bool(report["verdict"] == "pass")
