@@ -14,6 +14,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,8 +58,10 @@ def uniform(spec: PipelineSpec, users: int, rate: Rate) -> ClickstreamPlan:
     return replace(plan, users=users, mean_clicks=1e9, think_time_ms=round(users / rate.eps * 1000))
 
 
-def measure(data: DataDir, rate: Rate, users: int, seconds: float, warm_up_s: float) -> Outcome:
-    spec = load(shipped("pipelines") / "clickstream.toml")
+def measure(
+    data: DataDir, rate: Rate, users: int, seconds: float, warm_up_s: float, settings: Mapping[str, str]
+) -> Outcome:
+    spec = load(shipped("pipelines") / "clickstream.toml", overrides=settings)
     plan = uniform(spec, users, rate)
     plan.write_reference(data.reference)
     services = Services(data, tie_to_parent=True, only=("kafka", "clickhouse"))
@@ -113,12 +116,14 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=200_000, help="how many there are to draw from")
     parser.add_argument("--seconds", type=float, default=60, help="how long to measure")
     parser.add_argument("--warm-up", type=float, default=60, help="seconds before that")
+    parser.add_argument("--set", nargs="*", default=[], help="settings of the pipeline, key=value")
     parser.add_argument("--keep", type=Path, help="a data directory to use and keep")
     given = parser.parse_args()
     home = TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True)
     with alone(), home as directory:
         data = DataDir.at(given.keep or Path(directory))
-        outcome = measure(data, Rate.parse(given.rate), given.users, given.seconds, given.warm_up)
+        settings = dict(setting.split("=", 1) for setting in given.set)
+        outcome = measure(data, Rate.parse(given.rate), given.users, given.seconds, given.warm_up, settings)
     sys.stdout.write(json.dumps(asdict(outcome), indent=1) + "\n")
     sys.exit(0 if outcome.read == outcome.sent else 1)
 
