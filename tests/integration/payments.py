@@ -57,7 +57,7 @@ class Payments(Rig):
             return Counter((row["id"], row["slot"]) for row in rows)
         query = f"SELECT id, slot FROM {self.table}"  # noqa: S608
         if store == "postgres":
-            return Counter(self.sql(query))  # type: ignore[arg-type]
+            return Counter(self.sql(query))
         return Counter(tuple(row) for row in connect(self.addresses.clickhouse).query(query).result_rows)
 
     def _records(self) -> Iterator[Any]:
@@ -86,7 +86,7 @@ class Payments(Rig):
             if store == "postgres"
             else connect(self.addresses.clickhouse).query(query).result_rows
         )
-        by_slot = dict(rows)  # type: ignore[arg-type]
+        by_slot: dict[int, int] = dict(rows)  # type: ignore[arg-type]
         return tuple(by_slot.get(slot, -1) for slot in range(slots))
 
     def all_positions(self) -> dict[str, tuple[int, ...]]:
