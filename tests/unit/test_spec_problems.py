@@ -52,7 +52,7 @@ CASES: list[tuple[str, Any, str]] = [
     (
         "sink.1.topic",
         "x",
-        'sink[1].topic = "x": unknown key (known: columns, guarantee, key, kind, name, rows, table)',
+        'sink[1].topic = "x": unknown key (known: columns, guarantee, key, kind, name, rows, table, writers)',
     ),
     ("source.partitions", "eight", 'source.partitions = "eight": expected a whole number of at least 1'),
     ("source.partitions", 0, "source.partitions = 0: expected a whole number of at least 1"),
