@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import psycopg
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -23,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.pipeline import Pipeline
-from penstock.engine.writers import in_slots
+from penstock.engine.writers import Answer, SlotTask, in_slots
 from penstock.errors import PositionLost, StateMismatch
 from penstock.local.services import Addresses
 from penstock.paths import DataDir
@@ -227,6 +229,38 @@ def test_workers_that_are_killed_while_they_write_leave_nothing_twice(
         killing.result()
     assert once(0, 400, rig.held(store))
     assert rig.look().problems == ()
+
+
+def slot_task(rig: Payments, batch: int) -> tuple[SlotTask, pa.RecordBatch]:
+    """The task of a sink's batch, and one payment for slot 1."""
+    columns = {name: pa.string() for name in ("kind", "span_id", "event.id", "event.payer")}
+    columns |= {name: pa.int64() for name in ("version", "offset", "event.ts")}
+    columns |= {name: pa.int32() for name in ("partition", "event.amount", "slot")}
+    row = {"kind": "event", "partition": 0, "offset": batch, "event.id": f"p{batch}", "slot": 1}
+    [sink, _] = rig.spec.sink
+    schema = pa.schema(columns)
+    task = SlotTask(rig.spec, rig.spec.name, sink, rig.endpoints, batch, adopt=False, schema=schema)
+    return task, pa.RecordBatch.from_pylist([row], schema)
+
+
+def test_a_second_attempt_at_a_slot_ends_the_first_and_a_third_finds_what_the_second_left(
+    new_payments: NewPayments,
+) -> None:
+    rig = new_payments("postgres")
+    task, payment = slot_task(rig, batch=0)
+    assert task.run(1, [payment]) == Answer(1, 1, task.run(1, [payment]).digest)
+    task, payment = slot_task(rig, batch=1)
+    with ThreadPoolExecutor(2) as pool:
+        with table_is_locked(rig) as writing:
+            first = pool.submit(task.run, 1, [payment])
+            eventually(writing)
+            second = pool.submit(task.run, 1, [payment])
+            assert first.result(PATIENCE_S).error == "SinkError"
+        written = second.result(PATIENCE_S)
+    assert (written.error, written.rows, written.replayed) == ("", 1, False)
+    assert task.run(1, [payment]) == replace(written, replayed=True)
+    assert once(0, 2, rig.held("postgres"))
+    assert rig.positions("postgres") == (-1, 1, -1)
 
 
 KEYS = st.lists(st.one_of(st.none(), st.text(max_size=4)), max_size=12)
