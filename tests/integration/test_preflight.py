@@ -127,8 +127,8 @@ class Rig:
     def write(self, batch: int) -> None:
         """Have all sinks hold a batch, as the pipeline does."""
         name = self.spec.name
-        texts = {"session_id": "a@1", "kind": "final", "account": "a", "query": name}
-        values = {column: [texts.get(column, batch)] for column in columns_of(self.spec, self.spec.sink[1])}
+        given = {"session_id": "a@1", "kind": "final", "account": "a", "query": name, "slot": 0}
+        values = {column: [given.get(column, batch)] for column in columns_of(self.spec, self.spec.sink[1])}
         rows = pa.table(values)
         rows = rows.cast(pa.schema([field.with_nullable(False) for field in rows.schema]))
         ensure_topics(self.at.kafka, {CONTROL_TOPIC: 1, f"out-{self.mark}": 2})
@@ -262,7 +262,7 @@ def test_offsets_that_the_topic_does_not_have_are_found(rig: Rig) -> None:
         (
             "error",
             f"source clicks-{rig.mark}",
-            f"3 records that {rig.spec.name} has not read were deleted, of partition 0 (3)",
+            f"3 records that {rig.spec.name} has not read were deleted, of partition 0 (offsets 1 to 3)",
         )
     }
 

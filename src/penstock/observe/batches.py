@@ -63,7 +63,7 @@ def open_counts(sink: Sink, query: str, at: Endpoints) -> BatchCounts:
     if isinstance(sink, KafkaSink):
         return _TopicCounts(at.kafka, sink.topic, _in_headers if ASIDE & set(sink.rows) else _in_value, query)
     if isinstance(sink, ClickHouseSink):
-        return _ClickHouseCounts(at.clickhouse, sink.table, query)
+        return _ClickHouseCounts(at.clickhouse, sink.table, query, merged=sink.guarantee == "at_least_once")
     return _PostgresCounts(at.postgres, sink.table, query)
 
 
@@ -157,8 +157,10 @@ class _TopicCounts:
 class _ClickHouseCounts:
     whole_from = 0
 
-    def __init__(self, address: str, table: str, query: str) -> None:
-        self._client, self._table, self._query = connect(address), table, query
+    def __init__(self, address: str, table: str, query: str, *, merged: bool) -> None:
+        """`merged`: rows that replace each other count once, also where ClickHouse has yet to merge them."""
+        self._client, self._query = connect(address), query
+        self._table = f"{table} FINAL" if merged else table
 
     def look(self) -> Mapping[int, int]:
         found = self._client.query(
