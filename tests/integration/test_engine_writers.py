@@ -239,7 +239,9 @@ def slot_task(rig: Payments, batch: int) -> tuple[SlotTask, pa.RecordBatch]:
     row = {"kind": "event", "partition": 0, "offset": batch, "event.id": f"p{batch}", "slot": 1}
     [sink, _] = rig.spec.sink
     schema = pa.schema(columns)
-    task = SlotTask(rig.spec, rig.spec.name, sink, rig.endpoints, batch, adopt=False, schema=schema)
+    task = SlotTask(
+        rig.spec, rig.spec.name, sink, rig.endpoints, batch, set_aside=False, adopt=False, schema=schema
+    )
     return task, pa.RecordBatch.from_pylist([row], schema)
 
 
