@@ -127,7 +127,13 @@ class Rig:
     def write(self, batch: int) -> None:
         """Have all sinks hold a batch, as the pipeline does."""
         name = self.spec.name
-        texts = {"session_id": "a@1", "kind": "final", "account": "a", "query": name}
+        texts: dict[str, object] = {
+            "session_id": "a@1",
+            "kind": "final",
+            "account": "a",
+            "query": name,
+            "slot": 0,
+        }
         values = {column: [texts.get(column, batch)] for column in columns_of(self.spec, self.spec.sink[1])}
         rows = pa.table(values)
         rows = rows.cast(pa.schema([field.with_nullable(False) for field in rows.schema]))

@@ -140,6 +140,7 @@ def events(place: ClickHousePlace, number: int, size: int = 5) -> Batch:
             "seen_in": [number] * size,
             "query": [place.query] * size,
             "batch": [number] * size,
+            "slot": [0] * size,
         }
     )
     return Batch.of(place.query, number, rows)

@@ -65,7 +65,8 @@ def place(services: Addresses) -> Iterator[ClickHousePlace]:
 
 def typed(place: ClickHousePlace, rows: list[dict[str, Any]]) -> Batch:
     columns = pa.Table.from_pylist([{"event_id": at, **row} for at, row in enumerate(rows)], TYPED)
-    for name, value, kind in (("query", place.query, pa.string()), ("batch", 0, pa.int64())):
+    stamps = (("query", place.query, pa.string()), ("batch", 0, pa.int64()), ("slot", 0, pa.int32()))
+    for name, value, kind in stamps:
         columns = columns.append_column(name, pa.array([value] * len(rows), kind))
     return Batch.of(place.query, 0, columns)
 
@@ -99,6 +100,7 @@ def test_readers_see_the_values_that_were_written(place: ClickHousePlace) -> Non
             "item": [{"name": "é", "price": Decimal("1.50")}],
             "query": [place.query],
             "batch": [0],
+            "slot": [0],
         }
     )
     here.write(Batch.of(place.query, 0, rows))

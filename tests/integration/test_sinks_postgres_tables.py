@@ -117,7 +117,8 @@ def test_a_table_of_the_users_own_keeps_its_types_and_its_other_columns(live: Po
 def test_a_row_of_the_users_own_that_has_no_version_gives_way(place: PostgresPlace) -> None:
     place.write(place.batch(0, []))
     place.run("ALTER TABLE {} ALTER version DROP NOT NULL", place.table)
-    place.run("INSERT INTO {} (session_id, kind, query, batch) VALUES ('u1@10', 'final', '', 0)", place.table)
+    row = "INSERT INTO {} (session_id, kind, query, batch, slot) VALUES ('u1@10', 'final', '', 0, 0)"
+    place.run(row, place.table)
     place.write(place.batch(1, [session("u1")]))
     assert place.latest() == {"u1@10": ("final", 1, 1)}
 
@@ -151,7 +152,7 @@ def test_a_table_without_a_column_is_a_sink_error_whose_hint_can_be_run(
 def test_a_table_without_a_unique_key_is_a_sink_error_whose_hint_can_be_run(place: PostgresPlace) -> None:
     place.run(
         "CREATE TABLE {} (session_id text, kind text, version int, events int, country text, query text, "
-        "batch int)",
+        "batch int, slot int)",
         place.table,
     )
     with pytest.raises(SinkError, match="no unique index on session_id") as caught:
