@@ -24,12 +24,12 @@ plan = shipped.plan_for(load(there("pipelines") / "clickstream.toml"), 3)
 chunk = plan.records("p1", 500).chunk(5_000, int(sys.argv[2]))
 for message, flaw in zip(plan.encoder("p1").encode(chunk), chunk.flaw.tolist()):
     key, value = message["key"].decode(), message["value"].decode("latin-1")
-    print(json.dumps([key, value, message.get("partition"), flaw]))
+    print(json.dumps([key, value, flaw]))
 """
 
 
 def sent(patch: str) -> list[tuple[Any, ...]]:
-    """Key, value, partition and flaw of each record that a patched producer sends."""
+    """Key, value and flaw of each record that a patched producer sends."""
     command = [sys.executable, "-c", SENDS, patch, str(NOW_MS)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return [tuple(json.loads(line)) for line in lines]
@@ -44,7 +44,7 @@ def event(value: str) -> dict[str, Any] | None:
 
 def test_events_ahead_of_their_time_are_right_but_for_that_and_the_ledger_calls_them_flawed() -> None:
     ahead, flaws = [], set()
-    for _, value, _, flaw in sent("clock-ahead"):
+    for _, value, flaw in sent("clock-ahead"):
         found = event(value)
         if found and isinstance(found.get("ts"), int) and found["ts"] > NOW_MS + 3_000_000:
             ahead.append(found)
@@ -59,9 +59,3 @@ def test_events_ahead_of_their_time_are_right_but_for_that_and_the_ledger_calls_
 def test_a_hot_key_has_most_of_the_events() -> None:
     [(_, most)] = Counter(key for key, *_ in sent("hot-key")).most_common(1)
     assert 0.75 < most / 5_000 < 0.85
-
-
-def test_some_partitions_get_all_and_one_user_stays_in_one() -> None:
-    places = {(key, partition) for key, _, partition, _ in sent("idle-partitions")}
-    assert {partition for _, partition in places} == {0, 1, 2}
-    assert len(places) == len({key for key, _ in places})
