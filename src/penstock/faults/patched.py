@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-MARK = "FAULTS_MARK"
-"""In the environment: the file that slow-commit touches whenever a transaction is about to be committed."""
+from penstock.faults.host import MARK
 
 _COMMIT_WAITS_S = 0.5
 _MALFORMED = 0.05
