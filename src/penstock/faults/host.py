@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.faults.patched import MARK
 from penstock.faults.program import Program, until
 from penstock.faults.watch import Watch
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
+
+MARK = "FAULTS_MARK"
+"""In the environment: the file that slow-commit touches whenever a transaction is about to be committed."""
 
 _SHARED = ("produced", "reference")
 

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-MARK = "FAULTS_MARK"
-"""In the environment: the file that slow-commit touches whenever a transaction is about to be committed."""
+from penstock.faults.host import MARK
 
 _COMMIT_WAITS_S = 0.5
 _MALFORMED = 0.05
@@ -216,17 +215,19 @@ def hot_key() -> None:
 
 def idle_partitions() -> None:
     """Send to some partitions only; a user's events stay in one."""
-    from penstock.produce.clickstream import ClickEncoder
+    from confluent_kafka import Producer
 
-    encode = ClickEncoder.encode
+    from penstock.produce import outbox
 
-    def to_few(self: Any, chunk: Any) -> Any:
-        messages = encode(self, chunk)
-        for message in messages:
-            message["partition"] = zlib.crc32(message["key"]) % _BUSY_PARTITIONS
-        return messages
+    class ToFew(Producer):
+        def produce_batch(self, topic: str, messages: Any, **options: Any) -> int:
+            sent = 0
+            for partition in range(_BUSY_PARTITIONS):
+                part = [m for m in messages if zlib.crc32(m["key"]) % _BUSY_PARTITIONS == partition]
+                sent += super().produce_batch(topic, part, partition=partition, **options) if part else 0
+            return sent
 
-    ClickEncoder.encode = to_few  # type: ignore[method-assign]
+    outbox.Producer = ToFew  # type: ignore[attr-defined]
 
 
 def _plan_as(changed: Callable[[Any], Any]) -> None:

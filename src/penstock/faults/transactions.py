@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -18,6 +19,8 @@ _TRANSACTION_WITHIN_S = 60.0
 _NOTICES_WITHIN_S = 40.0
 _FOREIGN_TIMEOUT_MS = 8_000
 _ANSWER_WITHIN_S = 30
+
+Place = tuple[str, int]
 
 
 def hanging_foreign(trial: Trial) -> None:
@@ -37,7 +40,7 @@ def hanging_foreign(trial: Trial) -> None:
     stranger.produce(topic, b"{}", partition=trial.chance.randrange(trial.spec.source.partitions))
     stranger.flush(_ANSWER_WITHIN_S)
     trial.strike()
-    _await_readable(trial, topic)
+    _await_readable(trial, [topic])
     trial.recover()
 
 
@@ -47,8 +50,7 @@ def hanging_own(trial: Trial) -> None:
     trial.hit(trial.host.await_transaction(_TRANSACTION_WITHIN_S))
     trial.host.program.freeze()
     trial.strike()
-    for topic in _topics(trial):
-        _await_readable(trial, topic)
+    _await_readable(trial, _topics(trial))
     trial.host.program.thaw()
     # It cannot tell the cluster's doing from a newer writer's, so it may stop.
     if (status := trial.host.program.await_end(_NOTICES_WITHIN_S)) is not None:
@@ -61,21 +63,21 @@ def _topics(trial: Trial) -> list[str]:
     return [s.topic for s in trial.spec.sink if isinstance(s, KafkaSink) and s.guarantee == "exactly_once"]
 
 
-def _await_readable(trial: Trial, topic: str) -> None:
-    """Wait until a reader with read_committed gets to what is the end of the topic now."""
+def _await_readable(trial: Trial, topics: Sequence[str]) -> None:
+    """Wait until readers with read_committed get to what is the end of the topics now."""
     admin = AdminClient({"bootstrap.servers": trial.at.kafka, **QUIET})
-    partitions = range(trial.spec.source.partitions)
-    ends = _ends(admin, topic, partitions, IsolationLevel.READ_UNCOMMITTED)
-    deadline_s = time.monotonic() + RECOVERED_WITHIN_S
+    places = [(topic, partition) for topic in topics for partition in range(trial.spec.source.partitions)]
+    ends = _ends(admin, places, IsolationLevel.READ_UNCOMMITTED)
+    began_s = time.monotonic()
     while any(
-        _ends(admin, topic, partitions, IsolationLevel.READ_COMMITTED)[p] < ends[p] for p in partitions
+        end < ends[place] for place, end in _ends(admin, places, IsolationLevel.READ_COMMITTED).items()
     ):
-        if not until(deadline_s):
-            raise Unmet(f"readers of {topic} are held up for {RECOVERED_WITHIN_S:.0f} s")
+        if not until(began_s + RECOVERED_WITHIN_S):
+            raise Unmet(f"readers of {', '.join(topics)} are held up for {RECOVERED_WITHIN_S:.0f} s")
+    trial.chose = f"readers waited for {time.monotonic() - began_s:.0f} s"
 
 
-def _ends(admin: AdminClient, topic: str, partitions: range, level: IsolationLevel) -> dict[int, int]:
+def _ends(admin: AdminClient, places: Sequence[Place], level: IsolationLevel) -> dict[Place, int]:
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = {TopicPartition(topic, partition): latest for partition in partitions}
-    told = admin.list_offsets(asked, isolation_level=level)
-    return {place.partition: outcome.result(_ANSWER_WITHIN_S).offset for place, outcome in told.items()}
+    told = admin.list_offsets({TopicPartition(*place): latest for place in places}, isolation_level=level)
+    return {(at.topic, at.partition): answer.result(_ANSWER_WITHIN_S).offset for at, answer in told.items()}
