@@ -20,7 +20,7 @@ def refuse_long_sessions(rig: Rig) -> str:
     """Have the table of sessions refuse the few that are long; its name."""
     [table] = [sink.target for sink in rig.spec.sink if sink.name == "sessions_table"]
     client = clickhouse_connect.get_client(dsn=rig.addresses.clickhouse, autogenerate_session_id=False)
-    client.command(f"ALTER TABLE {table} ADD CONSTRAINT shorter CHECK events < 8")
+    client.command(f"ALTER TABLE {table} ADD CONSTRAINT shorter CHECK events < 6")
     client.close()
     return table
 
@@ -47,7 +47,7 @@ def test_rows_that_a_table_refuses_become_dead_letters_once(new_rig: NewRig) -> 
     rows = [letter for letter in letters if letter and letter.kind == "refused"]
     assert len(rows) == refused
     assert all(letter.reason.startswith("sessions_table: ") and "shorter" in letter.reason for letter in rows)
-    assert all(json.loads(letter.value or b"")["events"] >= 8 for letter in rows)
+    assert all(json.loads(letter.value or b"")["events"] >= 6 for letter in rows)
     assert not any(letter.is_record for letter in rows)
     with Auditor(rig.spec, rig.data, rig.endpoints) as auditor:
         seen = auditor.look()

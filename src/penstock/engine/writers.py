@@ -100,7 +100,7 @@ class SlotTask:
         )
         with closing(opened) as sink:
             written = sink.write(Batch.of(self.query, self.batch, rows))
-        refused = refused_rows(given, self.sink, rows, written.refused).to_pylist()
+        refused = tuple(refused_rows(given, self.sink, rows, written.refused).to_pylist())
         return Answer(slot, written.count, written.digest, written.replayed, refused)
 
 
