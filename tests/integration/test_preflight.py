@@ -134,7 +134,7 @@ class Rig:
             "query": name,
             "slot": 0,
         }
-        values = {column: [given.get(column, batch)] for column in columns_of(self.spec, self.spec.sink[1])}
+        values = {column: [texts.get(column, batch)] for column in columns_of(self.spec, self.spec.sink[1])}
         rows = pa.table(values)
         rows = rows.cast(pa.schema([field.with_nullable(False) for field in rows.schema]))
         ensure_topics(self.at.kafka, {CONTROL_TOPIC: 1, f"out-{self.mark}": 2})
