@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,10 +163,19 @@ def test_a_slot_that_lost_its_position_stops_the_pipeline_until_the_sink_is_adop
 
 def workers() -> list[psutil.Process]:
     """The Python workers of this process's Spark, which a daemon forks."""
-    children = psutil.Process().children(recursive=True)
-    alive = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
-    daemons = [child for child in alive if "pyspark.daemon" in child.cmdline()]
-    return [child for child in daemons if child.ppid() in {daemon.pid for daemon in daemons}]
+    daemons = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # gone meanwhile
+            if "pyspark.daemon" in child.cmdline():
+                daemons.append((child, child.ppid()))
+    pids = {daemon.pid for daemon, _ in daemons}
+    return [child for child, parent in daemons if parent in pids]
+
+
+def is_connected(worker: psutil.Process, port: int) -> bool:
+    with suppress(psutil.Error):
+        return any(one.raddr and one.raddr.port == port for one in worker.net_connections("tcp"))
+    return False
 
 
 @contextmanager
@@ -184,7 +193,7 @@ def nobody_acknowledges(rig: Payments) -> Iterator[Callable[[], bool]]:
 
     def writing() -> bool:
         port = int(rig.addresses.kafka.rpartition(":")[2])
-        return any(c.raddr and c.raddr.port == port for w in workers() for c in w.net_connections("tcp"))
+        return any(is_connected(worker, port) for worker in workers())
 
     need(2)
     try:
@@ -220,7 +229,8 @@ def test_workers_that_are_killed_while_they_write_leave_nothing_twice(
             rig.pay(200, 200)
             eventually(writing)
             for worker in workers():
-                worker.kill()
+                with suppress(psutil.NoSuchProcess):
+                    worker.kill()
             assert failed.wait(PATIENCE_S)
 
     with ThreadPoolExecutor(1) as pool:
