@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from penstock.engine.pipeline import READY
 from penstock.faults.host import Host
-from penstock.faults.program import until
+from penstock.faults.program import Program, until
 from penstock.faults.scenario import Unmet
 from penstock.faults.trial import STARTED_WITHIN_S, Trial
 
@@ -29,11 +29,19 @@ def second_on_checkpoint(trial: Trial) -> None:
         second = trial.host.start(patches=patches)
         trial.host.goes_on_with(first)
         try:
-            trial.check_refusal(second, second.await_end(STARTED_WITHIN_S), _IN_USE)
+            _await_refused(trial, second)
         finally:
             second.kill()
     trial.strike()
     trial.recover()
+
+
+def _await_refused(trial: Trial, second: Program) -> None:
+    deadline_s = time.monotonic() + STARTED_WITHIN_S
+    while second.status() is None:
+        if READY in second.said() or not until(deadline_s):
+            raise Unmet("a second driver runs on a checkpoint that is in use")
+    trial.check_refusal(second, second.status(), _IN_USE)
 
 
 def second_on_copy(trial: Trial) -> None:
