@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -52,6 +54,33 @@ def test_json_rows_keep_their_order_and_have_no_spaces_or_newlines() -> None:
 
 def test_a_key_that_is_a_number_is_written_as_text() -> None:
     assert [message.key for message in json_rows("events")(SESSIONS)] == [b"3", b"1"]
+
+
+def test_rows_of_every_type_become_json() -> None:
+    rows = pa.table(
+        {
+            "id": ["a"],
+            "amount": pa.array([Decimal("12.30")]),
+            "at": pa.array([datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)], pa.timestamp("us", "UTC")),
+            "day": pa.array([date(2026, 1, 2)]),
+            "raw": pa.array([b"\x00\xff"]),
+            "ratio": [float("nan")],
+            "tags": pa.array([[("k", "v")]], pa.map_(pa.string(), pa.string())),
+            "items": [[{"qty": 2}]],
+        }
+    )
+    [message] = json_rows("id")(rows)
+    assert message.key == b"a"
+    assert json.loads(message.value or b"", parse_constant=None) == {
+        "id": "a",
+        "amount": "12.30",
+        "at": "2026-01-02 03:04:05+00:00",
+        "day": "2026-01-02",
+        "raw": "00ff",
+        "ratio": "nan",
+        "tags": {"k": "v"},
+        "items": [{"qty": 2}],
+    }
 
 
 def test_no_rows_are_no_messages() -> None:

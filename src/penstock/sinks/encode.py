@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.sinks.kafka import MESSAGE_BYTES, Message
+from penstock.sinks.nested import plain
 
 _CUT_BYTES = 64
 """Of the header that says so."""
@@ -19,10 +20,18 @@ def json_rows(key: str) -> Callable[[pa.Table], Iterator[Message]]:
     """One JSON object a row, keyed by a column, so that all rows of a key keep their order."""
 
     def encode(rows: pa.Table) -> Iterator[Message]:
-        for row in rows.to_pylist():
-            yield Message(_bytes(row[key]), json.dumps(row, separators=(",", ":")).encode())
+        for row in rows.to_pylist(maps_as_pydicts="lossy"):
+            yield Message(_bytes(row[key]), _json(row).encode())
 
     return encode
+
+
+def _json(row: dict[str, Any]) -> str:
+    """As JSON; what JSON has not (decimals, dates, NaN) as text."""
+    try:
+        return json.dumps(row, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError):
+        return json.dumps(plain(row), separators=(",", ":"))
 
 
 def dead_letters(topic: str, max_bytes: int = MESSAGE_BYTES) -> Callable[[pa.Table], Iterator[Message]]:

@@ -16,15 +16,15 @@ def as_json(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _text(value: Any) -> str:
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value that JSON has. What it has not (decimals, dates, NaN) becomes text: no digit is lost."""
     if isinstance(value, dict):
-        return {str(_plain(name)): _plain(each) for name, each in value.items()}
+        return {str(plain(name)): plain(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, str):
         return value.replace("\0", "\ufffd")  # PostgreSQL's jsonb refuses U+0000
     if isinstance(value, bytes):
