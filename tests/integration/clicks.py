@@ -24,7 +24,7 @@ from penstock.produce.clickstream import ClickstreamPlan
 from penstock.produce.ledger import next_producer_id
 from penstock.produce.producer import produce, send_clock_event
 from penstock.produce.reference import write_reference
-from penstock.sinks.kafka import ensure_topics
+from penstock.sinks.topics import ensure_topics
 from penstock.spec import PipelineSpec, load
 
 PLAN = ClickstreamPlan(users=2_000, products=500, delayed_max_ms=20_000, late_min_ms=66_000, late=0.01)

@@ -41,13 +41,13 @@ from penstock.sinks.kafka import (
     CONTROL_TOPIC,
     Deliveries,
     TransactionalKafkaSink,
-    ensure_topics,
     is_fenced,
     send,
     transactional_producer,
 )
 from penstock.sinks.kafka import Message as Record
 from penstock.sinks.protocol import Batch
+from penstock.sinks.topics import ensure_topics
 from penstock.spec import PipelineSpec
 from tests.integration.clicks import clickstream
 

@@ -30,7 +30,7 @@ from penstock.errors import PenstockError
 from penstock.local.services import Addresses
 from penstock.observe.topic import read_topic
 from penstock.paths import DataDir
-from penstock.sinks.kafka import ensure_topics
+from penstock.sinks.topics import ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec, to_toml
 from tests.integration.clicks import clickstream
 from tests.integration.conftest import write_small_reference

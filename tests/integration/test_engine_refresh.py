@@ -18,7 +18,7 @@ from penstock.engine.refresh import refreshing
 from penstock.errors import SpecError
 from penstock.local.services import Addresses
 from penstock.observe.topic import read_topic
-from penstock.sinks.kafka import ensure_topics
+from penstock.sinks.topics import ensure_topics
 from penstock.spec import PipelineSpec
 from tests.integration.streams import click
 from tests.integration.users import NewUsers, sql

@@ -29,7 +29,7 @@ from penstock.engine.writers import Answer, SlotTask, in_slots
 from penstock.errors import PositionLost, StateMismatch
 from penstock.local.services import Addresses
 from penstock.paths import DataDir
-from penstock.sinks.kafka import ensure_topics
+from penstock.sinks.topics import ensure_topics
 from penstock.spec import PipelineSpec
 from tests.integration.payments import PARTITIONS, STORES, Payments, payments
 from tests.integration.places.place import PATIENCE_S, eventually

@@ -40,9 +40,10 @@ from penstock.preflight.reading.postgres import read_postgres
 from penstock.preflight.wanted import columns_of
 from penstock.sinks.clickhouse import ClickHouseSink
 from penstock.sinks.encode import json_rows
-from penstock.sinks.kafka import CONTROL_TOPIC, TransactionalKafkaSink, ensure_topics
+from penstock.sinks.kafka import CONTROL_TOPIC, TransactionalKafkaSink
 from penstock.sinks.postgres import PostgresSink
 from penstock.sinks.protocol import Batch, Position, Sink
+from penstock.sinks.topics import ensure_topics
 from penstock.spec import PipelineSpec, to_toml
 from tests.unit.test_engine_checkpoint import commit
 

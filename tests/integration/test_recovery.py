@@ -14,7 +14,7 @@ from penstock.observe.auditor import Auditor
 from penstock.observe.journal import reached
 from penstock.preflight import Start, judge, look
 from penstock.preflight.finding import Finding
-from penstock.sinks.kafka import ensure_topics
+from penstock.sinks.topics import ensure_topics
 from tests.integration.clicks import NewRig, Rig
 
 pytestmark = pytest.mark.integration

@@ -17,9 +17,9 @@ from penstock.errors import Fenced, PositionLost, ReplayDiffers, SinkError
 from penstock.local.services import Services
 from penstock.paths import DataDir
 from penstock.sinks.clickhouse import clickhouse_answers
-from penstock.sinks.kafka import kafka_answers
 from penstock.sinks.postgres import postgres_answers
 from penstock.sinks.protocol import Batch
+from penstock.sinks.topics import kafka_answers
 from tests.integration.places.place import Place, eventually, new_place
 from tests.integration.places.stores import STORES
 

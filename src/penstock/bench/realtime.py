@@ -29,7 +29,7 @@ from penstock.bench.running import running_pipeline
 from penstock.local.services import Services
 from penstock.paths import DataDir, shipped
 from penstock.produce.reference import write_reference
-from penstock.sinks.kafka import QUIET, ensure_topics
+from penstock.sinks.topics import QUIET, ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec, load
 
 _DRAINED_WITHIN_S = 30.0

@@ -20,7 +20,7 @@ from penstock.engine.spark import open_spark
 from penstock.local.services import Addresses, Services
 from penstock.paths import DataDir, cache_dir
 from penstock.produce.wire import Message
-from penstock.sinks.kafka import QUIET, ensure_topics
+from penstock.sinks.topics import QUIET, ensure_topics
 from penstock.spec import PipelineSpec
 from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
 

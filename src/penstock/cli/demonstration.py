@@ -34,7 +34,7 @@ from penstock.observe.summary import Summary
 from penstock.paths import DataDir
 from penstock.produce.producer import ProduceStats
 from penstock.produce.shipped import plan_for
-from penstock.sinks.kafka import ensure_source_topic
+from penstock.sinks.topics import ensure_source_topic
 from penstock.spec import PipelineSpec
 
 _VIEW_EVERY_S = 1.0

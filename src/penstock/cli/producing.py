@@ -19,7 +19,7 @@ from penstock.paths import DataDir
 from penstock.produce.ledger import next_producer_id
 from penstock.produce.producer import ProduceStats, produce, send_clock_event
 from penstock.produce.workload import Workload, span_ms
-from penstock.sinks.kafka import ensure_source_topic
+from penstock.sinks.topics import ensure_source_topic
 from penstock.spec import PipelineSpec, Rate
 
 

@@ -29,7 +29,7 @@ from penstock.observe.lag import TopicEnds
 from penstock.observe.recorder import Recorder
 from penstock.paths import DataDir
 from penstock.preflight import KafkaFacts, Start, look, queries
-from penstock.sinks.kafka import ensure_source_topic
+from penstock.sinks.topics import ensure_source_topic
 from penstock.spec import PipelineSpec
 from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
 

@@ -17,7 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from penstock.errors import ServiceError
-from penstock.sinks.kafka import QUIET
+from penstock.sinks.topics import QUIET
 
 _ANSWER_TIMEOUT_S = 10.0
 _IDLE_TIMEOUT_S = 20.0

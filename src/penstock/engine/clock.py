@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, Producer
 
 from penstock.errors import SinkError
-from penstock.sinks.kafka import QUIET
+from penstock.sinks.topics import QUIET
 from penstock.spec import PipelineSpec
 
 _EVERY_MIN_MS, _EVERY_MAX_MS = 1_000, 5_000

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from confluent_kafka import Consumer, TopicPartition
 
 from penstock.errors import SinkError
-from penstock.sinks.kafka import QUIET
+from penstock.sinks.topics import QUIET
 
 _IDLE_TIMEOUT_S = 15.0
 Origin = tuple[int, int]

@@ -14,9 +14,10 @@ from penstock.engine.receipt import SinkReceipt
 from penstock.engine.rows import for_sink, refused_rows, span_id
 from penstock.sinks.clickhouse import ClickHouseSink
 from penstock.sinks.encode import dead_letters, json_rows
-from penstock.sinks.kafka import Encoder, KeyedKafkaSink, TransactionalKafkaSink, message_bytes
+from penstock.sinks.kafka import Encoder, KeyedKafkaSink, TransactionalKafkaSink
 from penstock.sinks.postgres import PostgresSink
 from penstock.sinks.protocol import Batch, Sink
+from penstock.sinks.topics import message_bytes
 from penstock.spec import PipelineSpec
 from penstock.spec.sinks import ASIDE
 

@@ -27,7 +27,7 @@ from penstock.engine.slots import check_slots, realtime_sinks
 from penstock.engine.source import read_source
 from penstock.errors import SpecError, first_line
 from penstock.paths import DataDir
-from penstock.sinks.kafka import ensure_topics
+from penstock.sinks.topics import ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec, Sink, Tier
 
 READY = "running"

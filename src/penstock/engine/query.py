@@ -23,8 +23,8 @@ from penstock.errors import PenstockError, PipelineFailed, SinkError, first_line
 from penstock.paths import DataDir
 from penstock.sinks.clickhouse import clickhouse_answers
 from penstock.sinks.control import ensure_control_topic
-from penstock.sinks.kafka import ensure_topics, kafka_answers
 from penstock.sinks.postgres import postgres_answers
+from penstock.sinks.topics import ensure_topics, kafka_answers
 from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec, PostgresSink, Sink
 from penstock.spec.sinks import slots_on_kafka
 

@@ -17,7 +17,7 @@ from penstock.engine.query import Query
 from penstock.engine.slots import unread_partitions
 from penstock.engine.source import starting_offsets
 from penstock.errors import PenstockError
-from penstock.sinks.kafka import ensure_topics
+from penstock.sinks.topics import ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec
 
 BATCH = "2 minutes"

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import ServiceError, SinkError, SourceError, first_line
-from penstock.sinks.kafka import QUIET
+from penstock.sinks.topics import QUIET
 from penstock.spec import PipelineSpec
 
 _ANSWER_TIMEOUT_S = 10.0

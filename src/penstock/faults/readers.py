@@ -19,8 +19,8 @@ from penstock.engine.rows import span_id
 from penstock.faults.seen import Row, differences
 from penstock.observe.topic import read_topic
 from penstock.sinks.clickhouse import connect
-from penstock.sinks.kafka import QUIET
 from penstock.sinks.postgres import POSITIONS_TABLE
+from penstock.sinks.topics import QUIET
 from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec, PostgresSink
 from penstock.spec.sinks import ASIDE
 

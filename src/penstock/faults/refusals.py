@@ -11,7 +11,7 @@ from penstock.faults.kills import kill_before_commit
 from penstock.faults.scenario import Unmet
 from penstock.faults.trial import Trial
 from penstock.sinks.clickhouse import connect
-from penstock.sinks.kafka import QUIET
+from penstock.sinks.topics import QUIET
 from penstock.spec import Sink
 
 _ATTEMPTS = 5

@@ -11,7 +11,7 @@ from penstock.engine.checkpoint import last_offsets
 from penstock.faults.program import until
 from penstock.faults.scenario import Unmet
 from penstock.faults.trial import STARTED_WITHIN_S, Trial
-from penstock.sinks.kafka import QUIET, ensure_source_topic
+from penstock.sinks.topics import QUIET, ensure_source_topic
 
 _ANSWER_WITHIN_S = 30
 _UNREAD = 4_000

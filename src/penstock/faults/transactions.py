@@ -12,7 +12,7 @@ from penstock.faults.program import until
 from penstock.faults.rivals import FENCED
 from penstock.faults.scenario import Unmet
 from penstock.faults.trial import RECOVERED_WITHIN_S, Trial
-from penstock.sinks.kafka import QUIET
+from penstock.sinks.topics import QUIET
 from penstock.spec import KafkaSink
 
 _TRANSACTION_WITHIN_S = 60.0

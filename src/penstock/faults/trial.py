@@ -20,7 +20,7 @@ from penstock.local.services import Services
 from penstock.observe.audit import Audit, audit
 from penstock.paths import DataDir, shipped
 from penstock.produce.shipped import plan_for
-from penstock.sinks.kafka import ensure_source_topic
+from penstock.sinks.topics import ensure_source_topic
 from penstock.spec import PipelineSpec, load
 
 RATE_EPS = 500

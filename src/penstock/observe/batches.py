@@ -16,7 +16,7 @@ from penstock.engine.outputs import Endpoints
 from penstock.errors import ServiceError
 from penstock.observe.reconcile import Keeps
 from penstock.sinks.clickhouse import connect
-from penstock.sinks.kafka import QUIET
+from penstock.sinks.topics import QUIET
 from penstock.spec import ClickHouseSink, KafkaSink, Sink
 from penstock.spec.sinks import ASIDE
 

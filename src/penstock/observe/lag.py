@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from penstock.sinks.kafka import QUIET
+from penstock.sinks.topics import QUIET
 
 _ANSWER_TIMEOUT_S = 3.0
 

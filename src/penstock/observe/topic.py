@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.errors import ServiceError
-from penstock.sinks.kafka import QUIET
+from penstock.sinks.topics import QUIET
 
 _IDLE_TIMEOUT_S = 20.0
 

@@ -6,7 +6,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from penstock.errors import SinkError
-from penstock.sinks.kafka import CONTROL_TOPIC, QUIET, ensure_topics
+from penstock.sinks.kafka import CONTROL_TOPIC
+from penstock.sinks.topics import QUIET, ensure_topics
 
 _TIMEOUT_S = 30.0
 

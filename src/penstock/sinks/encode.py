@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.sinks.kafka import MESSAGE_BYTES, Message
+from penstock.sinks.kafka import Message
 from penstock.sinks.nested import plain
+from penstock.sinks.topics import MESSAGE_BYTES
 
 _CUT_BYTES = 64
 """Of the header that says so."""

@@ -23,15 +23,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from penstock.errors import SinkError
 from penstock.sinks.control import ensure_control_topic
 from penstock.sinks.encode import json_rows
-from penstock.sinks.kafka import (
-    CONTROL_TOPIC,
-    Encoder,
-    KeyedKafkaSink,
-    TransactionalKafkaSink,
-    ensure_topics,
-    message_bytes,
-)
+from penstock.sinks.kafka import CONTROL_TOPIC, Encoder, KeyedKafkaSink, TransactionalKafkaSink
 from penstock.sinks.protocol import Batch, Sink
+from penstock.sinks.topics import ensure_topics, message_bytes
 from tests.integration.places.place import ROW, SINK, Place
 
 

@@ -34,7 +34,8 @@ from penstock.preflight.facts import (
     queries,
 )
 from penstock.preflight.words import DAY_MS, HOUR_MS
-from penstock.sinks.kafka import CONTROL_TOPIC, QUIET, position_in, positions_group
+from penstock.sinks.kafka import CONTROL_TOPIC, position_in, positions_group
+from penstock.sinks.topics import QUIET
 from penstock.spec import KafkaSink, PipelineSpec
 from penstock.spec.sinks import slots_on_kafka
 

@@ -1,0 +1,76 @@
+"""Topics as a pipeline finds or makes them."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from penstock.errors import SinkError
+
+QUIET: dict[str, str | int | bool] = {"log_level": 0}
+"""The client's own complaints go to the terminal; what matters of them comes as an exception."""
+
+MESSAGE_BYTES = 1_048_588
+"""The largest batch of records that a topic takes, unless it says otherwise."""
+
+_CALL_TIMEOUT_S = 30.0
+
+
+def kafka_answers(bootstrap: str) -> bool:
+    """Whether a Kafka broker answers at all."""
+    try:
+        AdminClient({"bootstrap.servers": bootstrap, **QUIET}).list_topics(timeout=2.0)
+    except KafkaException:
+        return False
+    return True
+
+
+def ensure_source_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create the topic a pipeline reads, stamped by the broker's clock: the one that bounds the future."""
+    _ensure(bootstrap, [NewTopic(topic, partitions, config={"message.timestamp.type": "LogAppendTime"})])
+
+
+def ensure_compacted_topic(bootstrap: str, topic: str) -> None:
+    """Create a topic of one partition that keeps the last record of each key for good."""
+    _ensure(bootstrap, [NewTopic(topic, 1, config={"cleanup.policy": "compact"})])
+
+
+def ensure_topics(bootstrap: str, topics: dict[str, int]) -> None:
+    """Create the topics (name -> partitions) that are not there, with the cluster's own replication."""
+    _ensure(bootstrap, [NewTopic(name, partitions) for name, partitions in topics.items()])
+
+
+def _ensure(bootstrap: str, wanted: list[NewTopic]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    try:
+        there = admin.list_topics(timeout=_CALL_TIMEOUT_S).topics
+    except KafkaException as error:
+        raise SinkError(
+            f"Kafka at {bootstrap} does not answer: {error.args[0].str()}",
+            hint="Start the embedded one with: penstock up; or name another in [services] kafka.",
+        ) from error
+    missing = [topic for topic in wanted if topic.topic not in there]
+    if not missing:
+        return
+    for name, outcome in admin.create_topics(missing, operation_timeout=_CALL_TIMEOUT_S).items():
+        try:
+            outcome.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise SinkError(f"cannot create topic {name}: {error.args[0].str()}") from error
+
+
+def message_bytes(bootstrap: str, topic: str) -> int:
+    """The largest batch of records that a topic takes."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    try:
+        [asked] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+        return int(asked.result(_CALL_TIMEOUT_S)["max.message.bytes"].value)
+    # Who may write to a topic need not be allowed to read its settings.
+    except (KafkaException, TimeoutError, KeyError):
+        return MESSAGE_BYTES
