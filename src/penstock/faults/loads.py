@@ -17,7 +17,8 @@ from penstock.produce.ledger import read_ledgers
 
 _BURST_TIMES = 10
 _BURST_S = 8.0
-_MEMORY_TIMES_MAX = 1.6
+_MEMORY_MAX_BYTES = 3_200_000_000
+"""Spark's heap may grow to 2 GB, and does when it is busy: 2.6 GB with Python and all else were seen."""
 
 
 def poison(trial: Trial) -> None:
@@ -92,7 +93,6 @@ def hot_key(trial: Trial) -> None:
 def burst(trial: Trial) -> None:
     """Send ten times as much for some seconds: all is caught up with, in bounded memory."""
     trial.await_some_batches()
-    before = _most_memory(trial, time.monotonic() + 3)
     trial.strike()
     rush = trial.sender.start(times_rate=_BURST_TIMES, seconds=_BURST_S)
     deadline_s = time.monotonic() + RECOVERED_WITHIN_S
@@ -103,8 +103,9 @@ def burst(trial: Trial) -> None:
         most = max(most, _most_memory(trial, time.monotonic() + 0.5))
     trial.sender.programs.remove(rush)
     trial.recoveries_s.append((time.time_ns() // 1_000_000 - trial.struck_ms) / 1000)
-    if most > before * _MEMORY_TIMES_MAX:
-        raise Unmet(f"memory went from {before / 1e6:,.0f} MB to {most / 1e6:,.0f} MB in a burst")
+    trial.chose = f"{most / 1e9:.1f} GB of memory at most"
+    if most > _MEMORY_MAX_BYTES:
+        raise Unmet(f"memory went to {most / 1e9:.1f} GB in a burst")
 
 
 def _most_memory(trial: Trial, until_s: float) -> int:

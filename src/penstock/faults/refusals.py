@@ -59,6 +59,7 @@ def checkpoint_rolled_back(trial: Trial) -> None:
     trial.demand_refusal("or the checkpoint was rolled back", "or the checkpoint was deleted or rolled back")
     shutil.rmtree(checkpoint)
     newer.rename(checkpoint)
+    trial.host.start()
     trial.recover()
 
 

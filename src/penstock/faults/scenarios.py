@@ -72,8 +72,7 @@ _EACH = (
     Scenario("secrets", exposure.secrets, pipeline="transactions", verdict=exposure.nothing_told),
 )
 
-# A burst is judged by the memory before it, which other faults change.
-_MIXED = [scenario.round for scenario in _EACH if scenario.is_plain and scenario.round is not loads.burst]
+_MIXED = [scenario.round for scenario in _EACH if scenario.is_plain]
 
 
 def mix(trial: Trial) -> None:
