@@ -101,7 +101,7 @@ def must_write(sink: str, batch: Batch, position: Position | None, *, adopt: boo
         raise Fenced(
             f"sink {sink}: holds batch {position.batch}, but batch {batch.number} is due: "
             "another writer is ahead, or the checkpoint was rolled back",
-            hint="Stop the other writer, or restore the checkpoint that goes with the sink. The other ways on:"
+            hint="Stop the other writer, or restore the checkpoint that goes with the sink. Other ways on:"
             " penstock check SPEC",
         )
     if position.batch == batch.number:
