@@ -58,7 +58,7 @@ def test_an_error_of_a_slot_is_raised_as_what_it_was_with_its_slot_and_its_hint(
     with pytest.raises(SinkError) as caught:
         check_answers(SINK, answers(failed))
     assert type(caught.value) is error
-    assert (caught.value.message, caught.value.hint) == ("sink t: trouble (slot 1 of 3)", "do this")
+    assert (caught.value.message, caught.value.hint) == ("slot 1 of 3 of sink t: trouble", "do this")
 
 
 def test_an_error_that_says_that_going_on_would_do_harm_comes_before_one_that_passes() -> None:

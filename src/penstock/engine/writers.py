@@ -166,7 +166,7 @@ def check_answers(sink: spec_.Sink, answers: Sequence[Answer]) -> None:
     """Raise the gravest of what went wrong. A slot without rows must answer as well."""
     if failed := [answer for answer in answers if answer.error]:
         worst = next((answer for answer in failed if answer.error != SinkError.__name__), failed[0])
-        text = f"{worst.message} (slot {worst.slot} of {sink.writers})"
+        text = f"slot {worst.slot} of {sink.writers} of {worst.message}"
         raise _ERRORS[worst.error](text, hint=worst.hint)
     if [answer.slot for answer in answers] != list(range(sink.writers)):
         there = ", ".join(str(answer.slot) for answer in answers) or "none"
