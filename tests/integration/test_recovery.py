@@ -80,13 +80,13 @@ def test_records_that_are_gone_stop_a_pipeline_until_they_are_given_up(new_rig: 
     assert rig.run_until_quiet() == []
 
 
-@pytest.mark.parametrize("more", [False, True], ids=["fewer records", "more records"])
-def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(new_rig: NewRig, more: bool) -> None:
+def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(new_rig: NewRig) -> None:
     rig = new_rig()
     rig.send()
     rig.run_until_quiet()
     recreate_topic(rig)
-    rig.send(seconds=6 if more else 1)
+    # More records than before, so that the offsets look right.
+    rig.send(seconds=5)
     [found] = errors(rig)
     assert "was deleted and created anew" in found.what
     assert f"--set name={rig.spec.name}-2" in found.fix

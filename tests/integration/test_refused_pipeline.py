@@ -8,7 +8,6 @@ import clickhouse_connect
 import pytest
 
 from penstock.deadletters.letter import letter_of
-from penstock.errors import PipelineFailed
 from penstock.observe.auditor import Auditor
 from penstock.observe.topic import read_topic
 from tests.integration.clicks import NewRig, Rig
@@ -52,14 +51,3 @@ def test_rows_that_a_table_refuses_become_dead_letters_once(new_rig: NewRig) -> 
     with Auditor(rig.spec, rig.data, rig.endpoints) as auditor:
         seen = auditor.look()
     assert (seen.lost, seen.duplicated, seen.problems) == (0, 0, ())
-
-
-def test_without_a_sink_for_them_the_pipeline_stops_at_the_first(new_rig: NewRig) -> None:
-    rig = new_rig(**{"sink.3.rows": "rejected, late"})
-    rig.send(seconds=2)
-    rig.run_until_quiet()
-    refuse_long_sessions(rig)
-    rig.send(seconds=2)
-    rig.move_clock()
-    with pytest.raises(PipelineFailed, match="sessions_table"):
-        rig.run_until_quiet(quiet_s=60)
