@@ -67,7 +67,8 @@ class Checkpoint:
         Spark reads these offsets at its start, and never again. So its files still tell of every batch, and
         an audit finds the hole and names it.
         """
-        file = next_offsets_file(self.path)
+        due = due_batch(self.last_planned(), newest_batch(self.path / "commits"))
+        file = start_file(self.path, due)
         if not file.exists():
             return {}
         at = self._read(file)
@@ -96,8 +97,7 @@ class Checkpoint:
         Spark writes the ends down before it runs the batch, and never changes them.
         """
         ends = self._read(self.path / "offsets" / str(batch))
-        before = self.path / "offsets" / str(batch - 1) if batch > 0 else self.path / "sources" / "0" / "0"
-        starts = self._read(before)
+        starts = self._read(start_file(self.path, batch))
         # A partition that was added after the first batch starts at its beginning.
         return {partition: (starts.get(partition, 0), end) for partition, end in sorted(ends.items())}
 
@@ -106,22 +106,21 @@ class Checkpoint:
 
     def last_planned(self) -> int:
         """The newest batch that has its offsets, and so may have run; -1 before the first."""
-        newest = newest_batch(self.path / "offsets")
-        return int(newest.name) if newest else -1
+        return newest_batch(self.path / "offsets")
 
     def watermark_ms(self) -> int:
         """Where the clock stands after the newest batch; 0 before the first."""
         newest = newest_batch(self.path / "commits")
-        if newest is None:
+        if newest < 0:
             return 0
-        said: dict[str, Any] = json.loads(newest.read_text().splitlines()[-1])
+        said: dict[str, Any] = json.loads((self.path / "commits" / str(newest)).read_text().splitlines()[-1])
         return int(said.get("nextBatchWatermarkMs", 0))
 
 
 def last_offsets(path: Path, topic: str) -> Offsets:
     """The end of the newest batch that was planned on a checkpoint; empty before the first."""
     newest = newest_batch(path / "offsets")
-    return offsets_in(newest, topic) if newest else {}
+    return offsets_in(path / "offsets" / str(newest), topic) if newest >= 0 else {}
 
 
 def offsets_in(path: Path, topic: str) -> Offsets:
@@ -131,19 +130,19 @@ def offsets_in(path: Path, topic: str) -> Offsets:
     return {int(partition): int(offset) for partition, offset in by_topic.get(topic, {}).items()}
 
 
-def next_offsets_file(path: Path) -> Path:
-    """The file with the offsets at which the next batch starts."""
-    planned, committed = newest_batch(path / "offsets"), newest_batch(path / "commits")
-    number = int(planned.name) if planned else -1
-    if committed is None or int(committed.name) < number:
-        number -= 1
-    return path / "offsets" / str(number) if number >= 0 else path / "sources" / "0" / "0"
+def start_file(path: Path, batch: int) -> Path:
+    """The file of a checkpoint with the offsets at which a batch starts."""
+    return path / "offsets" / str(batch - 1) if batch > 0 else path / "sources" / "0" / "0"
 
 
-def newest_batch(directory: Path) -> Path | None:
-    """The file of the newest batch in a directory of the checkpoint."""
-    batches = [path for path in directory.glob("[0-9]*") if path.name.isdecimal()]
-    return max(batches, key=lambda path: int(path.name), default=None)
+def due_batch(planned: int, committed: int) -> int:
+    """The batch that a start begins with: the newest that was planned, again, unless it is done."""
+    return planned + 1 if committed >= planned else planned
+
+
+def newest_batch(directory: Path) -> int:
+    """The newest batch that has a file in a directory of the checkpoint; -1 where there is none."""
+    return max((int(path.name) for path in directory.glob("[0-9]*") if path.name.isdecimal()), default=-1)
 
 
 def _lock(path: Path) -> IO[str]:

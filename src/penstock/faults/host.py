@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.engine.checkpoint import newest_batch
 from penstock.faults.program import Program, until
 from penstock.faults.watch import Watch
 from penstock.paths import DataDir
@@ -92,7 +93,7 @@ class Host:
 
     def last_planned(self) -> int:
         """The newest batch whose offsets Spark has written down; -1 before the first."""
-        return _newest(self.checkpoint / "offsets")
+        return newest_batch(self.checkpoint / "offsets")
 
     def is_committed(self, batch: int) -> bool:
         """Whether Spark knows that the batch is done."""
@@ -106,7 +107,3 @@ class Host:
             if not until(deadline_s, poll_s=0.001):
                 return None
         return int(following.name)
-
-
-def _newest(log: Path) -> int:
-    return max((int(path.name) for path in log.glob("[0-9]*") if path.name.isdecimal()), default=-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.engine.checkpoint import due_batch
 from penstock.engine.layout import StateLayout
 from penstock.engine.pipeline import query_name, sinks_of, tiers
 from penstock.engine.slots import realtime_sinks
@@ -171,8 +172,8 @@ class CheckpointFacts:
 
     @property
     def due(self) -> int:
-        """The batch that a start begins with: the newest again, unless it is done."""
-        return self.planned + 1 if self.committed >= self.planned else self.planned
+        """The batch that a start begins with."""
+        return due_batch(self.planned, self.committed)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from penstock.engine.checkpoint import TOPIC_ID, newest_batch, next_offsets_file, offsets_in
+from penstock.engine.checkpoint import TOPIC_ID, due_batch, newest_batch, offsets_in, start_file
 from penstock.engine.layout import StateLayout
 from penstock.engine.slots import realtime_sinks
 from penstock.errors import StateMismatch, first_line
@@ -49,8 +49,9 @@ def _checkpoint(
         return otherwise
 
     # The one that may still move is looked at last: a batch is planned before it is committed.
-    committed, planned = _newest(path / "commits"), _newest(path / "offsets")
-    start = next_offsets_file(path)
+    committed, planned = newest_batch(path / "commits"), newest_batch(path / "offsets")
+    due = due_batch(planned, committed)
+    start = start_file(path, due)
     return CheckpointFacts(
         query=query,
         path=str(path),
@@ -62,7 +63,7 @@ def _checkpoint(
         topic_id=tried(TOPIC_ID, lambda: _text(path / TOPIC_ID), ""),
         next=tried(str(start), lambda: offsets_in(start, topic), {}) if planned >= 0 else {},
         layout=tried("state-layout.json", lambda: StateLayout.read(path / "state-layout.json"), None),
-        damage=(*damage, *_damaged(path, planned, committed, damage)),
+        damage=(*damage, *_damaged(path, planned, committed, damage), *damaged_state(path / "state", due)),
     )
 
 
@@ -80,8 +81,6 @@ def _damaged(path: Path, planned: int, committed: int, known: Sequence[str]) -> 
     for file, test in is_whole.items():
         if file.exists() and not _holds(file, test) and not any(str(file) in told for told in known):
             yield f"{file} cannot be read: a part of it is missing"
-    due = planned if planned > committed else planned + 1
-    yield from damaged_state(path / "state", due)
 
 
 def _holds(file: Path, test: Callable[[Any], bool]) -> bool:
@@ -89,11 +88,6 @@ def _holds(file: Path, test: Callable[[Any], bool]) -> bool:
         return test(json.loads(file.read_text().splitlines()[-1]))
     except (OSError, ValueError, TypeError, AttributeError, IndexError):
         return False
-
-
-def _newest(directory: Path) -> int:
-    newest = newest_batch(directory)
-    return int(newest.name) if newest else -1
 
 
 def _is_locked(path: Path) -> bool:

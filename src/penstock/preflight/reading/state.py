@@ -42,8 +42,8 @@ def _is_whole(file: Path) -> bool:
         return True
     try:
         _, size = _HEADER.unpack_from(said := checksums.read_bytes())
-        content = file.read_bytes()
-        found = [zlib.crc32(content[at : at + size]) for at in range(0, len(content), size)]
+        with file.open("rb") as content:
+            found = [zlib.crc32(part) for part in iter(lambda: content.read(size), b"")]
         return said[_HEADER.size :] == struct.pack(f">{len(found)}I", *found)
     except (OSError, ValueError, struct.error):
         return False
