@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.sinks.kafka import Message
-from penstock.sinks.nested import plain
+from penstock.sinks.nested import row_json
 from penstock.sinks.topics import MESSAGE_BYTES
 
 _CUT_BYTES = 64
@@ -22,17 +21,9 @@ def json_rows(key: str) -> Callable[[pa.Table], Iterator[Message]]:
 
     def encode(rows: pa.Table) -> Iterator[Message]:
         for row in rows.to_pylist(maps_as_pydicts="lossy"):
-            yield Message(_bytes(row[key]), _json(row).encode())
+            yield Message(_bytes(row[key]), row_json(row).encode())
 
     return encode
-
-
-def _json(row: dict[str, Any]) -> str:
-    """As JSON; what JSON has not (decimals, dates, NaN) as text."""
-    try:
-        return json.dumps(row, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError):
-        return json.dumps(plain(row), separators=(",", ":"))
 
 
 def dead_letters(topic: str, max_bytes: int = MESSAGE_BYTES) -> Callable[[pa.Table], Iterator[Message]]:
