@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from penstock.engine.outputs import Opening
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.writers import Answer, SlotTask, in_slots
 from penstock.errors import PositionLost, StateMismatch
@@ -249,9 +250,8 @@ def slot_task(rig: Payments, batch: int) -> tuple[SlotTask, pa.RecordBatch]:
     row = {"kind": "event", "partition": 0, "offset": batch, "event.id": f"p{batch}", "slot": 1}
     [sink, _] = rig.spec.sink
     schema = pa.schema(columns)
-    task = SlotTask(
-        rig.spec, rig.spec.name, sink, rig.endpoints, batch, set_aside=False, adopt=False, schema=schema
-    )
+    opening = Opening(rig.spec, rig.spec.name, sink, rig.endpoints, set_aside=False)
+    task = SlotTask(opening, batch, adopt=False, schema=schema)
     return task, pa.RecordBatch.from_pylist([row], schema)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.outputs import Endpoints
+from penstock.engine.outputs import Endpoints, Opening
 from penstock.engine.writers import Answer, SlotTask, check_answers, digest_of
 from penstock.errors import Fenced, PositionLost, ReplayDiffers, SinkError
 from penstock.spec import PipelineSpec
@@ -36,7 +36,7 @@ ROWS = pa.schema(
     ]
 )
 NOBODY = Endpoints("127.0.0.1:1", "http://127.0.0.1:1", "postgresql://127.0.0.1:1/none")
-TASK = SlotTask(SPEC, "payments", SINK, NOBODY, batch=7, set_aside=False, adopt=False, schema=ROWS)
+TASK = SlotTask(Opening(SPEC, "payments", SINK, NOBODY, set_aside=False), 7, adopt=False, schema=ROWS)
 
 
 def row(slot: int, offset: int = 0) -> pa.RecordBatch:

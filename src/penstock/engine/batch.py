@@ -21,15 +21,16 @@ from penstock.engine.outputs import (
     BatchRows,
     DriverOutput,
     Endpoints,
+    Opening,
     Outcome,
     Output,
-    open_sink,
     since_ms,
     wall_ms,
 )
 from penstock.engine.receipt import Receipt, SinkReceipt
 from penstock.engine.rows import in_order, latency_counts, tally, with_originals, with_refused
 from penstock.engine.writers import SlotOutput
+from penstock.sinks.topics import message_bytes
 from penstock.spec import PipelineSpec
 
 _WITHOUT_BYTES = {"late", "duplicate"}
@@ -39,21 +40,21 @@ _WITHOUT_BYTES = {"late", "duplicate"}
 def open_outputs(
     spec: PipelineSpec, query: str, sinks: Sequence[spec_.Sink], at: Endpoints, adopt: Sequence[str]
 ) -> list[Output]:
-    """A fresh writer for every sink that the driver writes; those of slots are opened in tasks.
+    """A fresh writer for every sink that the driver writes; those of slots are opened in tasks."""
+    outputs: list[Output] = []
+    for sink in sinks:
+        max_bytes = message_bytes(at.kafka, sink.topic) if isinstance(sink, spec_.KafkaSink) else 0
+        opening = Opening(spec, query, sink, at, sets_aside(sink, sinks), max_bytes)
+        if sink.writers > 1:
+            outputs.append(SlotOutput(opening, adopt=sink.name in adopt))
+        else:
+            outputs.append(DriverOutput(opening, opening.open(adopt=sink.name in adopt)))
+    return outputs
 
-    If one of them takes what is refused, the others set it aside.
-    """
-    set_aside = any("refused" in sink.rows for sink in sinks)
-    return [_output(spec, query, sink, at, set_aside=set_aside, adopt=sink.name in adopt) for sink in sinks]
 
-
-def _output(
-    spec: PipelineSpec, query: str, sink: spec_.Sink, at: Endpoints, *, set_aside: bool, adopt: bool
-) -> Output:
-    if sink.writers > 1:
-        return SlotOutput(spec, query, sink, at, set_aside, adopt)
-    opened = open_sink(spec, query, sink, at, set_aside=set_aside, adopt=adopt)
-    return DriverOutput(spec, query, sink, opened)
+def sets_aside(sink: spec_.Sink, sinks: Sequence[spec_.Sink]) -> bool:
+    """Whether what a sink refuses goes to another one. What the last of them refuses would go nowhere."""
+    return "refused" not in sink.rows and any("refused" in other.rows for other in sinks)
 
 
 class BatchWriter:

@@ -17,7 +17,6 @@ from penstock.sinks.encode import dead_letters, json_rows
 from penstock.sinks.kafka import Encoder, KeyedKafkaSink, TransactionalKafkaSink
 from penstock.sinks.postgres import PostgresSink
 from penstock.sinks.protocol import Batch, Sink
-from penstock.sinks.topics import message_bytes
 from penstock.spec import PipelineSpec
 from penstock.spec.sinks import ASIDE
 
@@ -51,6 +50,81 @@ class Outcome:
     """The rows that it does not take, to be set aside."""
 
 
+@dataclass(frozen=True)
+class Opening:
+    """What it takes to open a writer of a sink, on the driver or in a task, and the rows that are for it."""
+
+    spec: PipelineSpec
+    query: str
+    sink: spec_.Sink
+    at: Endpoints
+    set_aside: bool
+    """Rows that the store does not take are left out and told of; else the batch fails."""
+    max_bytes: int = 0
+    """The largest message that its topic takes, where it has one."""
+
+    def batch(self, rows: pa.Table, number: int, slot: int = 0) -> Batch:
+        """The rows of a batch that the sink asked for."""
+        return Batch.of(self.query, number, for_sink(rows, self.sink, self.spec, self.query, number, slot))
+
+    def open(self, *, adopt: bool, slot: int = 0) -> Sink:
+        """A fresh writer; opening one fences its predecessors. One of a slot writes one batch."""
+        sink, exactly_once = self.sink, self.sink.guarantee == "exactly_once"
+        if isinstance(sink, spec_.KafkaSink):
+            return self._open_topic(sink, adopt=adopt, slot=slot)
+        is_event = "events" in sink.rows
+        key = (str(sink.key) if is_event else span_id(self.spec),)
+        if isinstance(sink, spec_.ClickHouseSink):
+            return ClickHouseSink(
+                sink.name,
+                self.at.clickhouse,
+                sink.table,
+                self.query,
+                key=key,
+                keep="all" if exactly_once else "newest",
+                set_aside=self.set_aside,
+                adopt=adopt,
+                slot=slot,
+            )
+        return PostgresSink(
+            sink.name,
+            self.at.postgres,
+            sink.table,
+            self.query,
+            key=key,
+            version=None if is_event else "version",
+            exactly_once=exactly_once,
+            max_rows=int(sink.max_rows),
+            set_aside=self.set_aside,
+            adopt=adopt,
+            slot=slot,
+        )
+
+    def _open_topic(self, sink: spec_.KafkaSink, *, adopt: bool, slot: int) -> Sink:
+        encode = _encoder(self.spec, sink, self.max_bytes)
+        if sink.guarantee == "at_least_once":
+            return KeyedKafkaSink(
+                sink.name,
+                self.at.kafka,
+                sink.topic,
+                encode,
+                max_bytes=self.max_bytes,
+                set_aside=self.set_aside,
+            )
+        return TransactionalKafkaSink(
+            sink.name,
+            self.at.kafka,
+            sink.topic,
+            self.query,
+            encode,
+            max_bytes=self.max_bytes,
+            set_aside=self.set_aside,
+            adopt=adopt,
+            slot=slot,
+            one_batch=sink.writers > 1,
+        )
+
+
 class Output(Protocol):
     """A sink of the spec, and what writes it."""
 
@@ -68,15 +142,17 @@ class Output(Protocol):
 class DriverOutput:
     """The driver writes a batch as a whole."""
 
-    spec: PipelineSpec
-    query: str
-    described: spec_.Sink
+    opening: Opening
     sink: Sink
+
+    @property
+    def described(self) -> spec_.Sink:
+        return self.opening.sink
 
     def write(self, rows: BatchRows) -> Outcome:
         start = time.perf_counter()
-        chosen = for_sink(rows.collected, self.described, self.spec, self.query, rows.batch)
-        written = self.sink.write(Batch.of(self.query, rows.batch, chosen))
+        batch = self.opening.batch(rows.collected, rows.batch)
+        written = self.sink.write(batch)
         receipt = SinkReceipt(
             name=self.sink.name,
             rows=written.count,
@@ -86,71 +162,10 @@ class DriverOutput:
             visible_at_ms=wall_ms(),
             refused=len(written.refused),
         )
-        return Outcome(receipt, refused_rows(rows.collected, self.described, chosen, written.refused))
+        return Outcome(receipt, refused_rows(rows.collected, self.described, batch.rows, written.refused))
 
     def close(self) -> None:
         self.sink.close()
-
-
-def open_sink(
-    spec: PipelineSpec,
-    query: str,
-    sink: spec_.Sink,
-    at: Endpoints,
-    *,
-    set_aside: bool,
-    adopt: bool,
-    slot: int = 0,
-) -> Sink:
-    """A fresh writer; opening one fences its predecessors. One of a slot writes one batch."""
-    exactly_once = sink.guarantee == "exactly_once"
-    if isinstance(sink, spec_.KafkaSink):
-        max_bytes = message_bytes(at.kafka, sink.topic)
-        encode = _encoder(spec, sink, max_bytes)
-        if not exactly_once:
-            return KeyedKafkaSink(
-                sink.name, at.kafka, sink.topic, encode, max_bytes=max_bytes, set_aside=set_aside
-            )
-        return TransactionalKafkaSink(
-            sink.name,
-            at.kafka,
-            sink.topic,
-            query,
-            encode,
-            max_bytes=max_bytes,
-            set_aside=set_aside,
-            adopt=adopt,
-            slot=slot,
-            one_batch=sink.writers > 1,
-        )
-    is_event = "events" in sink.rows
-    key = (str(sink.key) if is_event else span_id(spec),)
-    if isinstance(sink, spec_.ClickHouseSink):
-        keep = "all" if exactly_once else "newest"
-        return ClickHouseSink(
-            sink.name,
-            at.clickhouse,
-            sink.table,
-            query,
-            key=key,
-            keep=keep,
-            set_aside=set_aside,
-            adopt=adopt,
-            slot=slot,
-        )
-    return PostgresSink(
-        sink.name,
-        at.postgres,
-        sink.table,
-        query,
-        key=key,
-        version=None if is_event else "version",
-        exactly_once=exactly_once,
-        max_rows=int(sink.max_rows),
-        set_aside=set_aside,
-        adopt=adopt,
-        slot=slot,
-    )
 
 
 def _encoder(spec: PipelineSpec, sink: spec_.KafkaSink, max_bytes: int) -> Encoder:

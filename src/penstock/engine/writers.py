@@ -25,11 +25,10 @@ from pyspark.sql.types import StructType
 
 import penstock.spec as spec_
 from penstock.engine.events import EVENT, EVENT_PREFIX
-from penstock.engine.outputs import BatchRows, Endpoints, Outcome, open_sink, since_ms, wall_ms
+from penstock.engine.outputs import BatchRows, Opening, Outcome, since_ms, wall_ms
 from penstock.engine.receipt import SinkReceipt
-from penstock.engine.rows import LETTER, ORDER, for_sink, in_order, refused_rows
+from penstock.engine.rows import LETTER, ORDER, in_order, refused_rows
 from penstock.errors import Fenced, PositionLost, ReplayDiffers, SinkError, first_line
-from penstock.sinks.protocol import Batch
 from penstock.spec import PipelineSpec
 
 _SLOT = "slot"
@@ -62,12 +61,8 @@ class Answer:
 class SlotTask:
     """What a task needs to write the slot that is its partition. It is made anew in a Python worker."""
 
-    spec: PipelineSpec
-    query: str
-    sink: spec_.Sink
-    at: Endpoints
+    opening: Opening
     batch: int
-    set_aside: bool
     adopt: bool
     schema: pa.Schema
     """Of the rows: they come without their names, and a slot without rows is given nothing."""
@@ -79,28 +74,20 @@ class SlotTask:
             return Answer(slot, error=type(error).__name__, message=error.message, hint=error.hint)
         except Exception as error:
             traceback.print_exc()  # into Spark's log
-            text = f"sink {self.sink.name}: {type(error).__name__}: {first_line(error)}"
+            text = f"sink {self.opening.sink.name}: {type(error).__name__}: {first_line(error)}"
             return Answer(slot, error=SinkError.__name__, message=text)
 
     def _write(self, slot: int, parts: Sequence[pa.RecordBatch]) -> Answer:
         given = pa.Table.from_batches(parts) if parts else self.schema.empty_table()
         given = given.rename_columns(self.schema.names)
         if strange := given.num_rows - (pc.sum(pc.equal(given.column(_SLOT), slot)).as_py() or 0):
-            raise SinkError(f"sink {self.sink.name}: {strange} rows of other slots came; nothing was written")
+            name = self.opening.sink.name
+            raise SinkError(f"sink {name}: {strange} rows of other slots came; nothing was written")
         given = in_order(given)
-        rows = for_sink(given, self.sink, self.spec, self.query, self.batch, slot)
-        opened = open_sink(
-            self.spec,
-            self.query,
-            self.sink,
-            self.at,
-            set_aside=self.set_aside,
-            adopt=self.adopt,
-            slot=slot,
-        )
-        with closing(opened) as sink:
-            written = sink.write(Batch.of(self.query, self.batch, rows))
-        refused = tuple(refused_rows(given, self.sink, rows, written.refused).to_pylist())
+        batch = self.opening.batch(given, self.batch, slot)
+        with closing(self.opening.open(adopt=self.adopt, slot=slot)) as sink:
+            written = sink.write(batch)
+        refused = tuple(refused_rows(given, self.opening.sink, batch.rows, written.refused).to_pylist())
         return Answer(slot, written.count, written.digest, written.replayed, refused)
 
 
@@ -108,13 +95,13 @@ class SlotTask:
 class SlotOutput:
     """A task for each slot writes the rows of its keys."""
 
-    spec: PipelineSpec
-    query: str
-    described: spec_.Sink
-    at: Endpoints
-    set_aside: bool
+    opening: Opening
     adopt: bool
     """Whether the next batch may be the first that the sink knows of."""
+
+    @property
+    def described(self) -> spec_.Sink:
+        return self.opening.sink
 
     def write(self, rows: BatchRows) -> Outcome:
         start = time.perf_counter()
@@ -134,19 +121,9 @@ class SlotOutput:
         return Outcome(receipt, pa.Table.from_pylist(refused, LETTER))
 
     def _in_tasks(self, rows: BatchRows) -> list[Answer]:
-        shared = in_slots(rows.frame, self.described, self.spec)
+        shared = in_slots(rows.frame, self.described, self.opening.spec)
         schema = to_arrow_schema(shared.schema, timezone="UTC")
-        task = SlotTask(
-            self.spec,
-            self.query,
-            self.described,
-            self.at,
-            rows.batch,
-            self.set_aside,
-            self.adopt,
-            schema,
-        )
-
+        task = SlotTask(self.opening, rows.batch, self.adopt, schema)
         answer = to_arrow_schema(cast(StructType, StructType.fromDDL(_ANSWER)))
 
         def write(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
