@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from threading import Thread
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -27,6 +28,7 @@ TRANSACTION_TIMEOUT_MS = 120_000
 """How long a transaction may be open before the cluster ends it; one is open while a batch is written."""
 
 _CALL_TIMEOUT_S = 30.0
+_OVERTIME_S = 2.0
 
 _BATCH_BYTES = 100
 _FIELD_BYTES = 8
@@ -155,7 +157,7 @@ class TransactionalKafkaSink:
 
     def write(self, batch: Batch) -> Written:
         try:
-            producer = self._prepared.result(_CALL_TIMEOUT_S * 2)
+            producer = self._prepared.result()
             position = self._position()
             replayed = not must_write(self.name, batch, position, adopt=self._adopt)
             messages = list(self._encode(batch.rows)) if self._set_aside or not replayed else []
@@ -177,9 +179,7 @@ class TransactionalKafkaSink:
         mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
         # The offset is the next batch: a committed offset is where reading goes on.
         offsets = [TopicPartition(CONTROL_TOPIC, self._slot, batch.number + 1, metadata=mark)]
-        producer.send_offsets_to_transaction(
-            offsets, self._positions.consumer_group_metadata(), _CALL_TIMEOUT_S
-        )
+        add_offsets(producer, offsets, self._positions)
         commit(producer, deliveries)
 
     def _position(self) -> Position | None:
@@ -314,6 +314,31 @@ def transactional_producer(
     # frames of an error either.
     del producer
     raise KafkaException(reason)
+
+
+def add_offsets(producer: Producer, offsets: list[TopicPartition], consumer: Consumer) -> None:
+    """Make offsets of the consumer's group part of the transaction.
+
+    The client heeds no time-out here while the group's coordinator is away (librdkafka 5456), so the call has
+    a thread that may be left behind with it. What it still does then cannot harm: only we would commit, and
+    the next producer of this id ends the transaction.
+    """
+    group = consumer.consumer_group_metadata()
+    outcome: Future[None] = Future()
+
+    def call() -> None:
+        try:
+            producer.send_offsets_to_transaction(offsets, group, _CALL_TIMEOUT_S)
+            outcome.set_result(None)
+        except Exception as error:
+            outcome.set_exception(error)
+
+    Thread(target=call, name="add-offsets", daemon=True).start()
+    try:
+        outcome.result(_CALL_TIMEOUT_S + _OVERTIME_S)
+    except TimeoutError:
+        reason = "the coordinator of the positions' group does not answer"
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason)) from None
 
 
 def commit(producer: Producer, deliveries: Deliveries) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -63,6 +65,12 @@ def _ensure(bootstrap: str, wanted: list[NewTopic]) -> None:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise SinkError(f"cannot create topic {name}: {error.args[0].str()}") from error
+    # The controller has created them; that brokers know of it takes a moment.
+    deadline = time.monotonic() + _CALL_TIMEOUT_S
+    while not {topic.topic for topic in missing} <= set(admin.list_topics(timeout=_CALL_TIMEOUT_S).topics):
+        if time.monotonic() > deadline:
+            raise SinkError(f"Kafka at {bootstrap} does not show the topics that it has created")
+        time.sleep(0.02)
 
 
 def message_bytes(bootstrap: str, topic: str) -> int:
