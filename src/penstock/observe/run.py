@@ -1,0 +1,37 @@
+"""All that is kept of a pipeline's runs, in one stream: its journal and its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from pathlib import Path
+
+from penstock.observe.journal import Entry, JournalReader
+from penstock.observe.samplefile import SampleReader
+from penstock.observe.samples import Sample
+
+Seen = Entry | Sample
+
+
+def journal_file(run: Path) -> Path:
+    return run / "journal.jsonl"
+
+
+def sample_file(run: Path) -> Path:
+    return run / "samples.jsonl"
+
+
+class RunReader:
+    """Follows a pipeline from another process, or reads what it left behind."""
+
+    def __init__(self, run: Path, *, tail_bytes: int | None = None) -> None:
+        """`run` is the pipeline's directory in runs/; of its journal only the end is read, if so asked."""
+        journal = journal_file(run)
+        self._journal = (
+            JournalReader(journal) if tail_bytes is None else JournalReader.tail(journal, tail_bytes)
+        )
+        self._samples = SampleReader(sample_file(run))
+
+    def new(self) -> Iterator[Seen]:
+        """What has come since the last call, the oldest first."""
+        return merge(self._journal.new(), self._samples.new(), key=lambda seen: seen.at_ms)
