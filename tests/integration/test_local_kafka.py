@@ -16,7 +16,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from penstock.errors import ServiceError
+from penstock.local.kafka import exporters
 from penstock.local.services import Addresses, Services
+from penstock.observe.brokers import BrokerMeter
 from penstock.paths import DataDir
 
 pytestmark = pytest.mark.integration
@@ -93,6 +95,20 @@ def test_a_topic_nobody_made_is_not_made_by_writing_to_it(services: Addresses) -
     assert "nobody-made-this" not in AdminClient({"bootstrap.servers": services.kafka}).list_topics().topics
 
 
+def alive(meter: BrokerMeter) -> list[int]:
+    """Who answers; and what has lost a replica lacks one while a broker is away."""
+    seen = meter.read(0)
+    assert seen is not None
+    found = [broker.id for broker in seen.brokers if broker.alive]
+    deadline = time.monotonic() + 60
+    while (seen.under_replicated > 0) != (len(found) < 3):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+        seen = meter.read(0)
+        assert seen is not None
+    return found
+
+
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     data = DataDir.at(tmp_path_factory.mktemp("three"))
@@ -118,17 +134,42 @@ def test_with_one_of_three_brokers_killed_writing_goes_on_and_the_broker_comes_b
     bootstrap = three.addresses().kafka
     topic = make_topic(bootstrap, partitions=6)
     produce(bootstrap, topic, ["before"])
+    meter = BrokerMeter(bootstrap, exporters(three.data))
+    assert alive(meter) == [1, 2, 3]
     victim = three._known["kafka"].children[1]
     process = victim.process()
     assert process is not None
     process.kill()
     victim.wait_until_gone(10)
     assert [s.state for s in three.status()] == ["running", "crashed", "running"]
+    assert alive(meter) == [1, 3]
     produce(bootstrap, topic, [f"without {n}" for n in range(100)])
     assert three.revive() == ["kafka-2"]
     assert [s.state for s in three.status()] == ["running", "running", "running"]
+    assert alive(meter) == [1, 2, 3]
     assert len(consume(bootstrap, topic, 101)) == 101
     assert three.revive() == []
+
+
+def test_brokers_tell_how_busy_they_are(three: Services) -> None:
+    bootstrap = three.addresses().kafka
+    topic = make_topic(bootstrap, partitions=6)
+    meter = BrokerMeter(bootstrap, exporters(three.data))
+    meter.read(0)
+    produce(bootstrap, topic, ["x" * 1_000] * 1_000)
+    consume(bootstrap, topic, 1_000)
+    seen = meter.read(1)
+    assert seen is not None
+    assert sum(broker.bytes_in_per_s or 0 for broker in seen.brokers) > 0
+    assert sum(broker.bytes_out_per_s or 0 for broker in seen.brokers) > 0
+    assert max(broker.produce_p99_ms or 0 for broker in seen.brokers) > 0
+    assert all(broker.disk_bytes and broker.isr_shrinks is not None for broker in seen.brokers)
+    assert seen.controller in (1, 2, 3)
+    # Brokers of others are asked as clients can: who is there, and what lacks replicas.
+    elsewhere = BrokerMeter(bootstrap).read(2)
+    assert elsewhere is not None
+    assert [broker.id for broker in elsewhere.brokers if broker.alive] == [1, 2, 3]
+    assert elsewhere.brokers[0].bytes_in_per_s is None
 
 
 def test_another_number_of_brokers_than_the_data_has_is_refused(three: Services) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -136,3 +137,24 @@ def test_the_lag_of_a_pipeline_is_that_of_its_slowest_query() -> None:
     assert slowest([{0: 10, 1: 7}, {0: 4, 1: 9}]) == {0: 4, 1: 7}
     assert slowest([{0: 10}, {}]) == {0: 10}
     assert slowest([{}]) == {}
+
+
+def test_a_view_may_look_while_entries_come() -> None:
+    found, over = Summary("q"), threading.Event()
+    batches = [batch(at_ms, records=5, latency=Latency.of([(20, 5)])) for at_ms in range(2_000)]
+
+    def feed() -> None:
+        for at_ms, entry in enumerate(batches):
+            found.feed(entry)
+            found.feed(Lag(at_ms, {0: at_ms}, {0: 0}))
+        over.set()
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    looks = 0
+    while not over.is_set() or looks == 0:
+        assert found.rate_in_eps >= 0
+        assert found.rate_out_eps >= 0
+        looks += 1
+    feeder.join()
+    assert found.batches == 2_000

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -88,13 +89,24 @@ class Run:
         self._pipeline.close()
 
 
-def throughput_eps(rig: Rig, guarantee: str, events: int, run: str) -> float:
-    """Records a second from the end of the first batch to the end of the last."""
+def throughput_eps(rig: Rig, guarantee: str, events: int, run: str) -> tuple[float, str]:
+    """Records a second from the end of the first batch to the end of the last, and where the time went."""
     with Run(rig, described(guarantee, _FULL, run)) as pipeline:
         while sum(receipt.records for _, receipt in pipeline.receipts) < events:
             time.sleep(0.05)
     (began, first), *_, (ended, _) = pipeline.receipts
-    return (events - first.records) / (ended - began)
+    return (events - first.records) / (ended - began), _spent(
+        [receipt for _, receipt in pipeline.receipts[1:]]
+    )
+
+
+def _spent(receipts: Sequence[Receipt]) -> str:
+    """Medians of a batch."""
+    times = {"compute": median(receipt.compute_ms for receipt in receipts)}
+    for number, sink in enumerate(receipts[0].sinks):
+        times[sink.name] = median(receipt.sinks[number].write_ms for receipt in receipts)
+    times["batch"] = median(receipt.total_ms for receipt in receipts)
+    return ", ".join(f"{name} {milliseconds:,.0f}" for name, milliseconds in times.items()) + " ms"
 
 
 def latency_ms(rig: Rig, guarantee: str, rate: int, seconds: float, run: str) -> tuple[float, float]:
@@ -136,12 +148,12 @@ def main() -> None:
         for number in range(given.rounds):
             for guarantee in GUARANTEES:
                 run = f"price-{number}-{guarantee.split('_')[0]}"
-                eps = throughput_eps(rig, guarantee, events, f"{run}-full")
+                eps, spent = throughput_eps(rig, guarantee, events, f"{run}-full")
                 price = Price(eps, *latency_ms(rig, guarantee, given.rate, given.seconds, run))
                 measured[guarantee].append(price)
                 print(
                     f"round {number}  {guarantee:14} {price.eps:9,.0f}/s   p50 {price.p50_ms:6,.0f} ms"
-                    f"   p99 {price.p99_ms:6,.0f} ms",
+                    f"   p99 {price.p99_ms:6,.0f} ms   ({spent})",
                     flush=True,
                 )
     once, least = (measured[guarantee][1:] for guarantee in GUARANTEES)

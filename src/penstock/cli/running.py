@@ -24,9 +24,12 @@ from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY, Pipeline
 from penstock.engine.spark import open_spark
 from penstock.errors import PenstockError, SourceError, SpecError
+from penstock.local.kafka import exporters
+from penstock.observe.brokers import BrokerMeter
 from penstock.observe.journal import reached
 from penstock.observe.lag import TopicEnds
 from penstock.observe.recorder import Recorder
+from penstock.observe.run import journal_file
 from penstock.paths import DataDir
 from penstock.preflight import KafkaFacts, Start, look, queries
 from penstock.sinks.topics import ensure_source_topic
@@ -53,7 +56,8 @@ def run_pipeline(
         ensure_source_topic(addresses.kafka, spec.source.topic, spec.source.partitions)
     done = last_offsets(data.checkpoints / spec.name, spec.source.topic)
     ends = TopicEnds(addresses.kafka, spec.source.topic, spec.source.partitions)
-    with Recorder(journal_path(data, spec), ends, spec.name, done) as recorder:
+    brokers = BrokerMeter(addresses.kafka, exporters(data) if spec.services.kafka == "embedded" else None)
+    with Recorder(journal_path(data, spec), ends, spec.name, done, brokers) as recorder:
 
         def tell(text: str) -> None:
             recorder.note(text)
@@ -66,12 +70,14 @@ def run_pipeline(
                 tell(f"engine = plain makes final rows only: nothing will go to {sink.name}")
         tell("starting Spark ...")
         spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home, master=start.master)
+        recorder.watch(spark)
         pipeline = Pipeline(
             spec,
             data,
             endpoints,
             spark,
             on_receipt=recorder.receipt,
+            on_progress=recorder.progress,
             say=tell,
             adopt=start.adopt,
             start=behind,
@@ -121,7 +127,7 @@ def _raise(failure: BaseException) -> NoReturn:
 
 
 def journal_path(data: DataDir, spec: PipelineSpec) -> Path:
-    return data.runs / spec.name / "journal.jsonl"
+    return journal_file(data.runs / spec.name)
 
 
 def _guarded(pipeline: Pipeline, stop: threading.Event, failures: list[BaseException]) -> None:

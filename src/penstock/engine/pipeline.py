@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +50,7 @@ class Pipeline:
         adopt: Sequence[str] = (),
         start: Mapping[str, Mapping[int, int]] | None = None,
         first: Mapping[int, int] | None = None,
+        on_progress: Callable[[dict[str, Any]], None] = lambda _: None,
     ) -> None:
         """Where queries begin that have no checkpoint is the spec's to say, or `start`'s, by name.
 
@@ -61,6 +63,7 @@ class Pipeline:
         self._endpoints = endpoints
         self._spark = spark
         self._on_receipt = on_receipt
+        self._on_progress = on_progress
         self._say = say
         self._adopt = adopt
         self._not_ready: set[str] = set()
@@ -115,6 +118,7 @@ class Pipeline:
             checkpoint=checkpoint,
             lookups=lookups,
             on_receipt=self._on_receipt,
+            on_progress=self._on_progress,
             on_ready=lambda: self._ready(name),
             say=self._say,
             adopt=[*self._adopt, *new_sinks],

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
@@ -17,6 +18,7 @@ from penstock.engine.clock import Silence, Ticker, clock_topic, due_tick, horizo
 from penstock.engine.enrich import Lookups
 from penstock.engine.originals import Originals
 from penstock.engine.outputs import Endpoints
+from penstock.engine.progress import Progress
 from penstock.engine.receipt import Receipt
 from penstock.engine.source import records_gone, topic_id
 from penstock.errors import PenstockError, PipelineFailed, SinkError, first_line
@@ -46,6 +48,7 @@ class Query:
     on_receipt: Callable[[Receipt], None]
     on_ready: Callable[[], None]
     say: Callable[[str], None]
+    on_progress: Callable[[dict[str, Any]], None] = lambda _: None
     lookups: Lookups | None = None
     adopt: Sequence[str] = ()
     ticks: bool = False
@@ -105,12 +108,15 @@ class Query:
     def _await(self, query: StreamingQuery, writer: BatchWriter, stop: threading.Event) -> None:
         ready = False
         clock = _IdleClock(self) if self.ticks else None
+        progress = Progress(self.rows.sparkSession, query)
         while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]
             waiting = query.status["message"].startswith("Waiting for data")
             # The first batch compiles the plan, which takes seconds; with no data there may be none.
             if not ready and (writer.batches or waiting):
                 ready = True
                 self.on_ready()
+            for report in progress.new():
+                self.on_progress(report)
             if clock:
                 clock.look(waiting=waiting, records=writer.records)
             if stop.is_set():
@@ -144,7 +150,8 @@ class Query:
     def _away(self) -> list[str]:
         at = self.endpoints
         kinds = {type(sink) for sink in self.sinks}
-        away = [] if kafka_answers(at.kafka) else [f"Kafka at {at.kafka}"]
+        topics = [self.spec.source.topic, *self._topics()]
+        away = [] if kafka_answers(at.kafka, topics) else [f"Kafka at {at.kafka}"]
         if ClickHouseSink in kinds and not clickhouse_answers(at.clickhouse):
             away.append(f"ClickHouse at {at.clickhouse}")
         if PostgresSink in kinds and not postgres_answers(at.postgres):

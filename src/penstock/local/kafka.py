@@ -41,6 +41,11 @@ LOG4J2 = """<Configuration status="WARN">
 </Configuration>
 """
 
+METRICS = Path(__file__).with_name("kafka-metrics.yaml")
+
+_NO_PORT = 0
+"""Of a node that was formatted before brokers were monitored."""
+
 _QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 """For a JVM that does little."""
 
@@ -56,6 +61,12 @@ class Node:
     id: int
     port: int
     controller_port: int
+    metrics_port: int
+
+    @property
+    def metrics(self) -> str:
+        """Where Prometheus finds it."""
+        return f"http://{HOST}:{self.metrics_port}/metrics"
 
 
 @dataclass(frozen=True)
@@ -73,12 +84,23 @@ class Cluster:
     @classmethod
     def read(cls, file: Path) -> Cluster:
         content = json.loads(file.read_text())
-        return cls(content["id"], tuple(Node(**node) for node in content["nodes"]))
+        return cls(
+            content["id"], tuple(Node(**{"metrics_port": _NO_PORT, **node}) for node in content["nodes"])
+        )
 
     def write(self, file: Path) -> None:
         fresh = file.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(self), indent=1))
         fresh.replace(file)
+
+
+def exporters(data: DataDir) -> dict[int, tuple[str, Path]]:
+    """Where embedded brokers tell how they are, and where their data is, by id; none before a first start."""
+    home = data.services / Kafka.name
+    if not (home / "cluster.json").exists():
+        return {}
+    nodes = Cluster.read(home / "cluster.json").nodes
+    return {node.id: (node.metrics, home / str(node.id)) for node in nodes}
 
 
 class Kafka(Service):
@@ -124,8 +146,11 @@ class Kafka(Service):
             self._fence(cluster)
 
     def spawn(self, child: Child) -> None:
-        heap = ["-Xms128m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
-        child.start([*self._java(heap), "kafka.Kafka", child.directory / "server.properties"])
+        [node] = [node for node in self._cluster().nodes if self._home(node.id) == child.directory]
+        [agent] = ensure_jars("monitor", self.say)
+        options = ["-Xms128m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+        options.append(f"-javaagent:{agent}={HOST}:{node.metrics_port}:{METRICS}")
+        child.start([*self._java(options), "kafka.Kafka", child.directory / "server.properties"])
 
     def check(self) -> None:
         nodes = self._cluster().nodes
@@ -150,7 +175,8 @@ class Kafka(Service):
         """The kept ports, or new ones for all when somebody else has taken one of them."""
         alive = {child.name for child in self.children if child.is_alive()}
         down = [node for node in cluster.nodes if f"kafka-{node.id}" not in alive]
-        taken = [port for node in down for port in (node.port, node.controller_port) if not is_free(port)]
+        ports = [port for node in down for port in (node.port, node.controller_port, node.metrics_port)]
+        taken = [port for port in ports if port == _NO_PORT or not is_free(port)]
         if not taken:
             return cluster
         if alive:
@@ -277,5 +303,5 @@ def _from(log: Path, at: int) -> str:
 
 
 def _nodes(count: int) -> tuple[Node, ...]:
-    ports = free_ports(2 * count)
-    return tuple(Node(i + 1, ports[2 * i], ports[2 * i + 1]) for i in range(count))
+    ports = free_ports(3 * count)
+    return tuple(Node(i + 1, *ports[3 * i : 3 * i + 3]) for i in range(count))

@@ -163,12 +163,13 @@ def _status(service: Service, child: Child) -> ServiceStatus:
         pid=process.pid if process else None,
         address=service.address,
         since=datetime.fromtimestamp(process.create_time(), UTC) if process else None,
-        data_bytes=_size(child.directory),
+        data_bytes=size_on_disk(child.directory),
         log=child.log,
     )
 
 
-def _size(directory: Path) -> int:
+def size_on_disk(directory: Path) -> int:
+    """Bytes of all files below a directory."""
     total = 0
     for root, _, files in os.walk(directory):
         for file in files:

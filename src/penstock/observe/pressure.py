@@ -11,7 +11,7 @@ from penstock.observe.samples import StageWork, Work
 
 Stage = Literal["source", "decode", "shuffle", "state", "sink", "engine"]
 STAGES: tuple[Stage, ...] = ("source", "decode", "shuffle", "state", "sink", "engine")
-"""In the order of the flow. `decode` cleanses and enriches, too; `engine` is Spark's planning and its logs."""
+"""In the order of the flow. `decode` cleanses and enriches, too; `engine` is Spark's planning and logs."""
 
 SATURATED = 0.9
 """A pipeline that is busy for this share of its time has no room left: what comes on top waits in Kafka."""

@@ -1,39 +1,80 @@
-"""Keeps the journal of a pipeline as it runs, and the summary of it in memory."""
+"""Keeps the journal and the samples of a pipeline as it runs, and the summary of it in memory."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+import psutil
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from penstock.engine.receipt import Receipt
+from penstock.observe.brokers import BrokerMeter
 from penstock.observe.journal import Batch, Entry, JournalWriter, Lag, Note
 from penstock.observe.lag import TopicEnds
 from penstock.observe.latency import Latency
+from penstock.observe.load import LoadMeter
+from penstock.observe.run import sample_file
+from penstock.observe.samplefile import SampleWriter
 from penstock.observe.summary import Summary
+from penstock.observe.work import work
 
 _EVERY_S = 1.0
+_BROKERS_EVERY_S = 2.0
 
 
 class Recorder:
     """One run's eyes: receipts come to it, lag it asks for, each second."""
 
-    def __init__(self, journal: Path, ends: TopicEnds, query: str, done: dict[int, int]) -> None:
+    def __init__(
+        self,
+        journal: Path,
+        ends: TopicEnds,
+        query: str,
+        done: dict[int, int],
+        brokers: BrokerMeter | None = None,
+    ) -> None:
         """`done` is how far the pipeline's first query has come, at the start."""
         self.summary = Summary(query)
         self._journal = JournalWriter(journal)
+        self._samples = SampleWriter(sample_file(journal.parent))
+        self._meter: LoadMeter | None = None
+        self._is_blind = False
+        self._brokers = brokers
+        self._gone: set[int] = set()
         self._ends = ends
         self._done = {query: done}
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch_lag, name="lag", daemon=True)
+        # Apart: a broker that is away is waited for by whoever asks it.
+        self._threads = [
+            threading.Thread(target=self._watch_lag, name="lag", daemon=True),
+            threading.Thread(target=self._watch_brokers, name="brokers", daemon=True),
+        ]
 
     def receipt(self, receipt: Receipt) -> None:
         self._done[receipt.query] = {partition: end for partition, (_, end) in receipt.offsets.items()}
         self._record(Batch(_now_ms(), receipt, Latency.of(receipt.latency_ms)))
+
+    def progress(self, report: dict[str, Any]) -> None:
+        """Spark's own report of a batch."""
+        try:
+            self._samples.write(work(report))
+        # Looking on must not end what is looked at: another Spark may tell of a batch in other words.
+        except (LookupError, TypeError, ValueError, OSError) as error:
+            if not self._is_blind:
+                self._is_blind = True
+                self.note(f"batches are not sampled: {error!r}")
+
+    def watch(self, spark: SparkSession) -> None:
+        """From now on, look at what the processes of this Spark use, too."""
+        self._meter = LoadMeter(spark)
 
     def note(self, text: str) -> None:
         self._record(Note(_now_ms(), text))
@@ -48,17 +89,41 @@ class Recorder:
             ends = self._ends.read()
             if ends is not None:
                 self._record(Lag(_now_ms(), ends, slowest(list(self._done.values()))))
+            self._watch_load()
+
+    def _watch_brokers(self) -> None:
+        while self._brokers is not None and not self._over.wait(_BROKERS_EVERY_S):
+            health = self._brokers.read(_now_ms())
+            if health is None:
+                continue
+            self._samples.write(health)
+            gone = {broker.id for broker in health.brokers if not broker.alive}
+            for broker in sorted(gone - self._gone):
+                self.note(f"broker {broker} is gone")
+            for broker in sorted(self._gone - gone):
+                self.note(f"broker {broker} is back")
+            self._gone = gone
+
+    def _watch_load(self) -> None:
+        if self._meter is None:
+            return
+        # A JVM that is gone cannot be measured, and ends the run by itself.
+        with suppress(Py4JError, psutil.Error, OSError):
+            self._samples.write(self._meter.read(_now_ms()))
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        self._thread.join(timeout=5)
+        for thread in self._threads:
+            thread.join(timeout=5)
         self._journal.close()
+        self._samples.close()
 
 
 def slowest(done: Sequence[dict[int, int]]) -> dict[int, int]:

@@ -60,6 +60,7 @@ class SampleReader:
         if not self._begun:
             self._begun = True
             yield from self._read(older(self._path), 0)
+            self._at = 0
         try:
             inode = self._path.stat().st_ino
         except FileNotFoundError:

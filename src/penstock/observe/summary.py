@@ -17,6 +17,7 @@ class Summary:
     """Totals since the journal began to be read, and a window of what happened last.
 
     Of a pipeline with several queries, each of which reads the topic, the records are those of `query`.
+    One thread may look while another feeds: what changes is copied before it is gone through.
     """
 
     query: str
@@ -70,25 +71,27 @@ class Summary:
     @property
     def rate_in_eps(self) -> float:
         """Records that producers added a second."""
-        if len(self._recent_lags) < 2:
+        recent = tuple(self._recent_lags)
+        if len(recent) < 2:
             return 0.0
-        first, last = self._recent_lags[0], self._recent_lags[-1]
+        first, last = recent[0], recent[-1]
         added = sum(last.ends.values()) - sum(first.ends.values())
         return added * 1000 / max(1, last.at_ms - first.at_ms)
 
     @property
     def rate_out_eps(self) -> float:
         """Records whose results became visible a second."""
-        if len(self._recent_batches) < 2:
+        recent = tuple(self._recent_batches)
+        if len(recent) < 2:
             return 0.0
-        first, last = self._recent_batches[0], self._recent_batches[-1]
-        records = sum(batch.receipt.records for batch in self._recent_batches) - first.receipt.records
+        first, last = recent[0], recent[-1]
+        records = sum(batch.receipt.records for batch in recent) - first.receipt.records
         return records * 1000 / max(1, last.at_ms - first.at_ms)
 
     @property
     def recent_latency(self) -> Percentiles:
         recent = Latency()
-        for batch in self._recent_batches:
+        for batch in tuple(self._recent_batches):
             recent.add(batch.latency)
         return recent.percentiles()
 

@@ -196,6 +196,8 @@ class TransactionalKafkaSink:
                     raise KafkaException(held.error)
                 return held
             except KafkaException as error:
+                if error.args[0].code() == KafkaError._TIMED_OUT:
+                    raise _unreadable(self.name, self._bootstrap) from error
                 if error.args[0].code() not in _COORDINATOR_COMES or time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
@@ -378,6 +380,16 @@ def send(producer: Producer, topic: str, message: Message, deliveries: Deliverie
             if error.args[0].code() == KafkaError._FATAL:
                 producer.poll(_CALL_TIMEOUT_S)
             raise
+
+
+def _unreadable(name: str, bootstrap: str) -> SinkError:
+    """No answer, though a producer has just been given one: the position waits for a transaction's end."""
+    return SinkError(
+        f"sink {name}: its position cannot be read: a transaction that wrote it is not over",
+        hint=f"After {TRANSACTION_TIMEOUT_MS // 1000} s it is, or it hangs, and Kafka must be told to end it:"
+        f" kafka-transactions.sh --bootstrap-server {bootstrap} find-hanging --broker-id N; see"
+        " docs/recovery.md.",
+    )
 
 
 def _sink_error(name: str, error: KafkaException) -> SinkError:

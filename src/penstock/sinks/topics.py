@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Sequence
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -22,14 +23,39 @@ MESSAGE_BYTES = 1_048_588
 
 _CALL_TIMEOUT_S = 30.0
 
+_KAFKAS_OWN = ("__transaction_state", "__consumer_offsets")
+"""Where the ends of transactions and the positions of groups go."""
 
-def kafka_answers(bootstrap: str) -> bool:
-    """Whether a Kafka broker answers at all."""
+
+def kafka_answers(bootstrap: str, topics: Collection[str] = ()) -> bool:
+    """Whether Kafka answers, and takes writes to these topics and to its own: enough replicas are in sync."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
-        AdminClient({"bootstrap.servers": bootstrap, **QUIET}).list_topics(timeout=2.0)
-    except KafkaException:
+        known = admin.list_topics(timeout=2.0).topics
+        used = [name for name in (*topics, *_KAFKAS_OWN) if name in known] if topics else []
+        least = _least_in_sync(admin, used)
+    except (KafkaException, TimeoutError):
         return False
-    return True
+    return all(
+        partition.leader >= 0 and len(partition.isrs) >= least.get(name, 1)
+        for name in used
+        for partition in known[name].partitions.values()
+    )
+
+
+def _least_in_sync(admin: AdminClient, topics: Sequence[str]) -> dict[str, int]:
+    """How many replicas must take a write, by topic, as far as it may be known."""
+    if not topics:
+        return {}
+    asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in topics])
+    least = {}
+    for topic, answer in asked.items():
+        try:
+            least[topic.name] = int(answer.result(2.0)["min.insync.replicas"].value)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise
+    return least
 
 
 def ensure_source_topic(bootstrap: str, topic: str, partitions: int) -> None:

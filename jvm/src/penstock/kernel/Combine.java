@@ -13,13 +13,15 @@ import scala.Tuple2;
  * Makes parts of one key into fewer before the shuffle: less to sort and move, and one key with most of the
  * events is folded by all cores instead of one.
  *
- * <p>Each task of each batch decides by what it sees: after {@value #SAMPLE} events with fewer than
- * {@value #WORTHWHILE} for each part it stops, since then a hash table costs more than it saves. It never
- * changes a result, because nothing behind it depends on how events arrive.
+ * <p>Each task of each batch decides by what it sees: it stops after {@value #SAMPLE} events unless one key
+ * has {@value #HOT} of them or there are {@value #MANY} for each part. Below that a hash table costs as much as
+ * it saves: with 9 events for each part the whole path takes 9.5 CPU seconds a million with it, 7.9 without.
+ * It never changes a result, because nothing behind it depends on how events arrive.
  */
 final class Combine implements MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> {
   private static final int SAMPLE = 2_000;
-  private static final double WORTHWHILE = 1.3;
+  private static final int HOT = 100;
+  private static final int MANY = 20;
   /** So many parts are held at most; then they leave and others are begun. */
   private static final int HELD = 200_000;
 
@@ -38,13 +40,14 @@ final class Combine implements MapPartitionsFunction<Tuple2<byte[], byte[]>, Tup
   /** Takes in until enough is held, or passes on what comes, then gives what is held. */
   private final class Combined implements Iterator<Tuple2<byte[], byte[]>> {
     private final Iterator<Tuple2<byte[], byte[]>> input;
-    private final Map<Key, List<Span>> held = new HashMap<>();
-    private Iterator<Map.Entry<Key, List<Span>>> leaving = null;
+    private final Map<Key, Parts> held = new HashMap<>();
+    private Iterator<Map.Entry<Key, Parts>> leaving = null;
     private byte[] leavingKey;
     private Iterator<Span> leavingSpans = null;
     private Tuple2<byte[], byte[]> passing = null;
     private final Wire wire = new Wire(512);
     private long events = 0;
+    private int hottest = 0;
     private int parts = 0;
     private boolean combining = true;
 
@@ -55,9 +58,9 @@ final class Combine implements MapPartitionsFunction<Tuple2<byte[], byte[]>, Tup
     @Override public boolean hasNext() {
       while (passing == null && leavingSpans == null) {
         if (leaving != null && leaving.hasNext()) {
-          Map.Entry<Key, List<Span>> entry = leaving.next();
+          Map.Entry<Key, Parts> entry = leaving.next();
           leavingKey = entry.getKey().bytes;
-          leavingSpans = entry.getValue().iterator();
+          leavingSpans = entry.getValue().spans.iterator();
         } else if (leaving != null) {
           held.clear();
           leaving = null;
@@ -92,7 +95,9 @@ final class Combine implements MapPartitionsFunction<Tuple2<byte[], byte[]>, Tup
         passing = keyed;
         return;
       }
-      List<Span> spans = held.computeIfAbsent(new Key(keyed._1()), key -> new ArrayList<>(1));
+      Parts own = held.computeIfAbsent(new Key(keyed._1()), key -> new Parts());
+      List<Span> spans = own.spans;
+      hottest = Math.max(hottest, ++own.events);
       long timeMs = part.getLong();
       // The newest first, as events come. What an event bridges is joined behind the shuffle.
       Span home = null;
@@ -103,9 +108,15 @@ final class Combine implements MapPartitionsFunction<Tuple2<byte[], byte[]>, Tup
         spans.add(span);
         parts++;
       }
-      if (++events == SAMPLE && events < WORTHWHILE * parts) combining = false;
+      if (++events == SAMPLE && hottest < HOT && events < MANY * parts) combining = false;
       if (!combining || parts >= HELD) leaving = held.entrySet().iterator();
     }
+  }
+
+  /** What is held of a key. */
+  private static final class Parts {
+    final List<Span> spans = new ArrayList<>(1);
+    int events = 0;
   }
 
   /** A key's bytes, comparable. */

@@ -1,0 +1,73 @@
+"""What Spark itself tells of a batch, after its commit: the times of its phases, its state and its stages."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+_BATCH = re.compile(r"batch = (\d+)")
+
+
+class Progress:
+    """Reads the reports of one query, each once.
+
+    As the JVM's own JSON: PySpark's objects ask for every field by itself, some 100 calls a batch.
+    """
+
+    def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
+        self._query: Any = query._jsq
+        self._jobs = spark.sparkContext.statusTracker()
+        self._store: Any = spark.sparkContext._jsc.sc().statusStore()
+        jvm: Any = spark._jvm
+        self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        self._mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+        self._batch = -1
+        self._job = -1
+
+    def new(self) -> list[dict[str, Any]]:
+        """Reports of the batches since the last call, each with its stages under `stages`."""
+        try:
+            return self._new()
+        # Nobody's batch fails because it could not be looked at: Spark forgets jobs, and dies.
+        except (Py4JError, OSError):
+            return []
+
+    def _new(self) -> list[dict[str, Any]]:
+        last = self._query.lastProgress()
+        if last is None or last.batchId() == self._batch:
+            return []
+        # A query that waits for data says so in reports, too, under the number of the batch to come.
+        reports = [json.loads(report.json()) for report in self._since(last)]
+        ran = {report["batchId"]: report for report in reports if "addBatch" in report["durationMs"]}
+        if not ran:
+            return []
+        self._batch = max(ran)
+        stages = self._stages()
+        return [report | {"stages": stages.get(batch, [])} for batch, report in sorted(ran.items())]
+
+    def _since(self, last: Any) -> list[Any]:
+        if last.batchId() == self._batch + 1:
+            return [last]
+        return [report for report in self._query.recentProgress() if report.batchId() > self._batch]
+
+    def _stages(self) -> dict[int, list[dict[str, Any]]]:
+        """The stages of jobs that are new, by batch."""
+        found: dict[int, list[dict[str, Any]]] = {}
+        jobs = self._jobs.getJobIdsForGroup(str(self._query.runId()))
+        for number in sorted(job for job in jobs if job > self._job):
+            self._job = number
+            job = self._json(self._store.job(number))
+            batch = _BATCH.search(job["description"] or "")
+            if batch:
+                stages = [self._json(self._store.lastStageAttempt(stage)) for stage in job["stageIds"]]
+                found.setdefault(int(batch[1]), []).extend(stages)
+        return found
+
+    def _json(self, value: Any) -> dict[str, Any]:
+        given: dict[str, Any] = json.loads(self._mapper.writeValueAsString(value))
+        return given
