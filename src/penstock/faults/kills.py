@@ -86,6 +86,15 @@ def postgres(trial: Trial) -> None:
     _service(trial, "postgres")
 
 
+def only_broker(trial: Trial) -> None:
+    """Kill the only broker when a batch has just been committed, and start it again."""
+    trial.await_some_batches()
+    trial.await_batches(1)
+    trial.strike()
+    trial.kill_service("kafka-1")
+    trial.recover()
+
+
 def broker(trial: Trial) -> None:
     """Kill one of three brokers, and start it again some seconds later."""
     _service(trial, f"kafka-{trial.chance.randint(1, 3)}", away_s=trial.chance.uniform(0, 8))

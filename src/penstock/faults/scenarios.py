@@ -28,6 +28,7 @@ _EACH = (
     Scenario("producer-killed", kills.producer),
     Scenario("clickhouse-killed", kills.clickhouse),
     Scenario("postgres-killed", kills.postgres, pipeline="transactions"),
+    Scenario("only-broker-killed", kills.only_broker),
     Scenario("broker-killed", kills.broker, brokers=3),
     Scenario("controller-killed", kills.controller, brokers=3),
     Scenario("isr-below-minimum", kills.below_minimum, brokers=3),
