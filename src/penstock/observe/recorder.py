@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.engine.receipt import Receipt
+from penstock.observe.group import GroupOffsets
 from penstock.observe.journal import Batch, Entry, JournalWriter, Lag, Note
 from penstock.observe.lag import TopicEnds
 from penstock.observe.latency import Latency
@@ -19,20 +20,25 @@ _EVERY_S = 1.0
 
 
 class Recorder:
-    """One run's eyes: receipts come to it, lag it asks for, each second."""
+    """One run's eyes: receipts come to it, lag it asks for, each second, and tells others how far it is."""
 
-    def __init__(self, journal: Path, ends: TopicEnds, query: str, done: dict[int, int]) -> None:
-        """`done` is how far the pipeline's first query has come, at the start."""
+    def __init__(
+        self, journal: Path, ends: TopicEnds, group: GroupOffsets, query: str, done: dict[str, dict[int, int]]
+    ) -> None:
+        """`done` is how far the pipeline's queries have come, at the start; `query` is the first of them."""
         self.summary = Summary(query)
         self._journal = JournalWriter(journal)
         self._ends = ends
-        self._done = {query: done}
+        self._group = group
+        self._done = dict(done)
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch_lag, name="lag", daemon=True)
 
     def receipt(self, receipt: Receipt) -> None:
-        self._done[receipt.query] = {partition: end for partition, (_, end) in receipt.offsets.items()}
+        done = {partition: end for partition, (_, end) in receipt.offsets.items()}
+        self._done[receipt.query] = done
+        self._group.reached(receipt.query, done)
         self._record(Batch(_now_ms(), receipt, Latency.of(receipt.latency_ms)))
 
     def note(self, text: str) -> None:
@@ -48,6 +54,8 @@ class Recorder:
             ends = self._ends.read()
             if ends is not None:
                 self._record(Lag(_now_ms(), ends, slowest(list(self._done.values()))))
+            self._group.publish()
+        self._group.close()
 
     def __enter__(self) -> Self:
         self._thread.start()
