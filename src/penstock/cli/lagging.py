@@ -46,18 +46,18 @@ class Lagging:
         self._journal = data.runs / spec.name / "journal.jsonl"
         self._history = LagHistory(self._journal)
         self._ends: TopicEnds | None = None
-        self._kept_ms: int | None = None
 
     def look(self) -> LagReport:
         # Positions before ends: a position that lies beyond an end asked for later is of another topic.
         lags = self._history.read()
-        ends = self._fresh_ends()
+        kafka = self._kafka()
+        ends = self._fresh_ends(kafka)
         report = lag_report(
             self._spec.name,
             lags,
             time.time_ns() // 1_000_000,
             ends=ends,
-            kept_ms=self._kept_ms,
+            kept_ms=kept_ms(kafka, self._spec.source.topic) if ends else None,
             trigger_ms=self._spec.trigger.ms,
         )
         if isinstance(report, NotBegun):
@@ -68,16 +68,19 @@ class Lagging:
         write_json(self._json, report.to_json())
         return report
 
-    def _fresh_ends(self) -> dict[int, int] | None:
+    def _kafka(self) -> str:
+        """Where it is; empty while the embedded one does not run."""
+        try:
+            return resolve_addresses(self._spec, self._data, only=("kafka",)).kafka
+        except ServiceError:
+            return ""
+
+    def _fresh_ends(self, kafka: str) -> dict[int, int] | None:
         """None while Kafka does not answer."""
-        if self._ends is None:
-            try:
-                kafka = resolve_addresses(self._spec, self._data, only=("kafka",)).kafka
-            except ServiceError:
-                return None
-            source = self._spec.source
-            self._ends = TopicEnds(kafka, source.topic, source.partitions)
-            self._kept_ms = kept_ms(kafka, source.topic)
+        if not kafka:
+            return None
+        source = self._spec.source
+        self._ends = self._ends or TopicEnds(kafka, source.topic, source.partitions)
         return self._ends.read()
 
 

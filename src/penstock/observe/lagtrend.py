@@ -205,27 +205,43 @@ def _later_half(samples: Sequence[Sample], least: int) -> Sequence[Sample]:
     return samples[-max(_RISE_MIN, len(samples) // 2) :] if len(samples) >= least else samples[-1:]
 
 
+@dataclass(frozen=True)
+class _Tooth:
+    """A rise, and the fall that ended it."""
+
+    ended_ms: int
+    high: int
+    low: int
+    looks: int
+
+
+def _teeth(series: Series, left: Sequence[Sample]) -> list[_Tooth]:
+    ends = {sample.at_ms for sample in left}
+    teeth, rise = [], [series[0]]
+    for sample in series[1:]:
+        high = max(one.lag for one in rise)
+        if sample.at_ms in ends and high > sample.lag:
+            teeth.append(_Tooth(sample.at_ms, high, sample.lag, len(rise)))
+            rise = []
+        rise.append(sample)
+    return teeth
+
+
 def _sawtooth(series: Series, left: Sequence[Sample]) -> Sawtooth | None:
     """Teeth that reach down to a third of their height, and take three looks at least."""
-    after = {sample.at_ms for sample in left}
-    highs, high, looks = [], 0, 0
-    for sample in series:
-        if sample.at_ms in after and high > sample.lag:
-            highs.append((sample.at_ms, high, sample.lag, looks))
-            high, looks = 0, 0
-        high, looks = max(high, sample.lag), looks + 1
-    teeth = highs[1:]  # the first one was cut by the window
-    if len(teeth) < LOWS_MIN - 1 or median(looks for *_, looks in teeth) < _SAW_LOOKS_MIN:
+    teeth = _teeth(series, left)
+    if len(teeth) < LOWS_MIN:
         return None
-    high, low = round(median(high for _, high, _, _ in teeth)), round(median(low for *_, low, _ in teeth))
-    if low > high * _SAW_LOW_MAX:
+    first, *teeth = teeth  # the first one was cut by the window
+    high, low = median(tooth.high for tooth in teeth), median(tooth.low for tooth in teeth)
+    if low > high * _SAW_LOW_MAX or median(tooth.looks for tooth in teeth) < _SAW_LOOKS_MIN:
         return None
-    period_s = (highs[-1][0] - highs[0][0]) / len(teeth) / 1000
-    return Sawtooth(period_s, low, high)
+    period_s = (teeth[-1].ended_ms - first.ended_ms) / len(teeth) / 1000
+    return Sawtooth(period_s, round(low), round(high))
 
 
 def _loses_data_in_s(slope_eps: float, pace: _Pace, retention: Retention | None) -> float | None:
-    """The oldest record that waits grows older by a second for each that comes in and is not processed.
+    """What waits grows older each second by the share of what comes in that is not processed.
 
     At the earliest: a log is deleted in segments, when the newest record of one is old enough.
     """
