@@ -217,13 +217,12 @@ class _Tooth:
 
 def _teeth(series: Series, left: Sequence[Sample]) -> list[_Tooth]:
     ends = {sample.at_ms for sample in left}
-    teeth, rise = [], [series[0]]
-    for sample in series[1:]:
-        high = max(one.lag for one in rise)
+    teeth, high, looks = [], 0, 0
+    for sample in series:
         if sample.at_ms in ends and high > sample.lag:
-            teeth.append(_Tooth(sample.at_ms, high, sample.lag, len(rise)))
-            rise = []
-        rise.append(sample)
+            teeth.append(_Tooth(sample.at_ms, high, sample.lag, looks))
+            high, looks = 0, 0
+        high, looks = max(high, sample.lag), looks + 1
     return teeth
 
 
