@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.observe.health import Verdict, health
@@ -98,6 +98,7 @@ def test_who_has_long_batches_gets_a_longer_window(trigger_s: int) -> None:
     assert found.window_ms >= 3_000 * trigger_s
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10**6), st.sampled_from(sorted(CASES)))
 def test_scale_does_not_change_a_verdict(times: int, case: str) -> None:
     series, silent_s, expected = CASES[case]
@@ -106,6 +107,7 @@ def test_scale_does_not_change_a_verdict(times: int, case: str) -> None:
     assert health(scaled, heard_at_ms, heard_at_ms + 1_000 * silent_s).verdict == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=30))
 def test_a_partition_of_which_all_is_read_is_ok_whatever_happened_before(
     steps: list[tuple[int, int]],

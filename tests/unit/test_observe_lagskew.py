@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.observe.skew import Nothing, Skew, skew
@@ -36,6 +36,7 @@ def test_skew_is_a_share_and_a_coefficient(case: str) -> None:
         assert found == expected
 
 
+@settings(deadline=None)
 @given(AMOUNTS)
 def test_the_coefficient_is_half_the_mean_difference_by_the_mean(amounts: list[int]) -> None:
     found = skew(dict(enumerate(amounts)))
@@ -48,6 +49,7 @@ def test_the_coefficient_is_half_the_mean_difference_by_the_mean(amounts: list[i
         assert found.share == max(amounts) / sum(amounts)
 
 
+@settings(deadline=None)
 @given(AMOUNTS)
 def test_neither_order_nor_scale_matters(amounts: list[int]) -> None:
     before = skew(dict(enumerate(amounts)))

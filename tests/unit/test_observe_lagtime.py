@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.observe.lagtime import POINTS_MAX, Age, LagTime, LogEnd, NoLag, TooFewPoints
@@ -80,6 +80,7 @@ def arrivals_and_looks(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return came, looks
 
 
+@settings(deadline=None)
 @given(arrivals_and_looks(), st.data())
 def test_the_true_age_lies_within_the_bounds_whatever_came_when(
     given_times: tuple[list[int], list[int]], data: st.DataObject
@@ -104,6 +105,7 @@ def test_the_true_age_lies_within_the_bounds_whatever_came_when(
             assert max(true_ms, age.ms) <= age.at_most_ms
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 200), min_size=2, max_size=50), st.integers(1, 100))
 def test_looking_twice_at_an_end_that_stands_still_changes_no_age(steps: list[int], position: int) -> None:
     once, often = LogEnd(), LogEnd()
@@ -116,6 +118,7 @@ def test_looking_twice_at_an_end_that_stands_still_changes_no_age(steps: list[in
     assert once.age(position, 60_000) == often.age(position, 60_000)
 
 
+@settings(deadline=None)
 @given(st.integers(2, 6), st.integers(0, 1_000))
 def test_later_a_record_that_waits_is_older_by_as_much(points: int, later_ms: int) -> None:
     log = log_end(*((1_000 * point, 10 * point) for point in range(points)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from penstock.observe.lagseries import Sample, lows, patience_ms
@@ -126,6 +126,7 @@ def moving(series: Sequence[Sample]) -> list[Sample]:
     return kept
 
 
+@settings(deadline=None)
 @given(
     share=st.floats(0.05, 0.9),
     start=st.floats(0.0, 50_000.0),
@@ -144,6 +145,7 @@ def test_a_ramp_of_some_batches_is_growing_by_its_slope_whatever_the_noise_below
     assert found.slope_eps == pytest.approx(share * 1_000, rel=0.35)
 
 
+@settings(deadline=None)
 @given(noise=st.floats(0.0, 1.0), count=st.integers(60, 300), seed=st.integers(0, 10_000))
 def test_noise_around_a_level_is_steady(noise: float, count: int, seed: int) -> None:
     chance = random.Random(seed)
@@ -155,6 +157,7 @@ def test_noise_around_a_level_is_steady(noise: float, count: int, seed: int) -> 
     assert trend(moving(series)) == Steady()
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(CASES)), st.integers(2, 10**6))
 def test_scaling_by_anything_keeps_the_name(case: str, times: int) -> None:
     series, expected = CASES[case]
