@@ -3,8 +3,9 @@
     python -m penstock.bench.lagtime --seconds 40
 
 Records come at a rate that changes each second, with silences and bursts, each with the time at which it was
-made. The ends are looked at once a second, as a running pipeline does. At each look the age of the record at
-some positions is guessed; afterwards the topic is read, and tells.
+made; the broker stamps it with the time at which it came. The ends are looked at once a second, as a running
+pipeline does. At each look the age of the record at some positions is guessed; afterwards the topic is read,
+and tells.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 
 from penstock.local.services import Services
 from penstock.observe.lag import TopicEnds
 from penstock.observe.lagtime import LagTime, LogEnd
 from penstock.observe.topic import read_topic
 from penstock.paths import DataDir
-from penstock.sinks.topics import QUIET, ensure_topics
+from penstock.sinks.topics import QUIET, ensure_source_topic
 
 _TOPIC = "lagtime"
 _PARTITIONS = 4
@@ -36,6 +37,18 @@ _BACK = (0.01, 0.05, 0.1, 0.3, 0.6, 0.9)
 """Positions, as shares of the topic that wait."""
 _LATE = 1 / 3
 """When a second table begins, which must guess what came before it."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """When a record was made, and when it was in the log."""
+
+    made_ms: int
+    came_ms: int
+
+
+Told = dict[tuple[int, int], Times]
+"""By partition and offset."""
 
 
 @dataclass(frozen=True)
@@ -57,22 +70,34 @@ def main() -> None:
         running = Services(DataDir.at(Path(home)), tie_to_parent=True, say=print, only=("kafka",))
         try:
             kafka = running.start().kafka
-            guesses, made_ms = _run(kafka, given.seconds, random.Random(given.seed))
+            guesses, told = _run(kafka, given.seconds, random.Random(given.seed))
         finally:
             running.stop()
-    print(f"{len(made_ms):,} records on {_PARTITIONS} partitions in {given.seconds} s, a look each second")
-    _report("between two looks", [guess for guess in guesses if guess.age.at_most_ms is not None], made_ms)
-    _report("before the first look", [guess for guess in guesses if guess.age.at_most_ms is None], made_ms)
+    under_way_ms = sorted(times.came_ms - times.made_ms for times in told.values())
+    print(
+        f"{len(told):,} records on {_PARTITIONS} partitions in {given.seconds} s, a look each second; to the log"
+        f" they took {median(under_way_ms):,.0f} ms (median), {under_way_ms[-1]:,} ms (max)"
+    )
+    _report("between two looks", [guess for guess in guesses if guess.age.at_most_ms is not None], told)
+    _report("before the first look", [guess for guess in guesses if guess.age.at_most_ms is None], told)
 
 
-def _run(kafka: str, seconds: int, chance: random.Random) -> tuple[list[Guess], dict[tuple[int, int], int]]:
-    ensure_topics(kafka, {_TOPIC: _PARTITIONS})
+def _run(kafka: str, seconds: int, chance: random.Random) -> tuple[list[Guess], Told]:
+    ensure_source_topic(kafka, _TOPIC, _PARTITIONS)
     sender = threading.Thread(target=_send, args=(kafka, seconds, chance))
     sender.start()
     guesses = _look(kafka, seconds)
     sender.join()
-    messages = read_topic(kafka, _TOPIC)
-    return guesses, {(message.partition(), message.offset()): int(message.value()) for message in messages}
+    return guesses, {_place(message): _times(message) for message in read_topic(kafka, _TOPIC)}
+
+
+def _place(message: Message) -> tuple[int, int]:
+    return int(message.partition() or 0), int(message.offset() or 0)
+
+
+def _times(message: Message) -> Times:
+    _, came_ms = message.timestamp()
+    return Times(int(message.value() or 0), came_ms)
 
 
 def _send(kafka: str, seconds: int, chance: random.Random) -> None:
@@ -110,8 +135,8 @@ def _look(kafka: str, seconds: int) -> list[Guess]:
     return guesses
 
 
-def _report(what: str, guesses: Sequence[Guess], made_ms: dict[tuple[int, int], int]) -> None:
-    true_ms = [guess.at_ms - made_ms[guess.partition, guess.position] for guess in guesses]
+def _report(what: str, guesses: Sequence[Guess], told: Told) -> None:
+    true_ms = [guess.at_ms - told[guess.partition, guess.position].came_ms for guess in guesses]
     off_ms = sorted(abs(guess.age.ms - true) for guess, true in zip(guesses, true_ms, strict=True))
     beyond_ms = [
         max(0, true - guess.age.at_most_ms, guess.age.at_least_ms - true)

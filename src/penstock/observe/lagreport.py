@@ -166,7 +166,7 @@ def _retention(kept_ms: int | None, age: Age) -> Retention | None:
     return Retention(kept_ms, age.ms)
 
 
-_UNIONS = (*Age.__args__, *Trend.__args__, Nothing, Skew)  # type: ignore[attr-defined]
+_UNIONS = (*Age.__args__, *Trend.__args__, Nothing, Skew)
 
 
 def _plain(value: Any) -> Any:
