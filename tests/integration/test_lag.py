@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from typer.testing import CliRunner
 
@@ -25,7 +25,7 @@ from penstock.observe.lag import TopicEnds
 from penstock.observe.recorder import Recorder
 from penstock.observe.retention import kept_ms
 from penstock.paths import DataDir
-from penstock.sinks.topics import ensure_topics
+from penstock.sinks.topics import QUIET, ensure_topics
 from penstock.spec import to_toml
 from penstock.toolchain import ensure_jars, ensure_java
 from tests.integration.clicks import NewRig, Rig
@@ -90,10 +90,19 @@ def described(kafka: str, group: str) -> dict[int, dict[str, int]]:
     return {int(row["PARTITION"]): {name: int(row[name]) for name in wanted} for row in rows}
 
 
-def committed(kafka: str, group: str) -> dict[int, int]:
-    admin = AdminClient({"bootstrap.servers": kafka})
-    [asked] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    return {place.partition: place.offset for place in asked.result(30).topic_partitions}
+def committed(kafka: str, group: str, topic: str) -> dict[int, int]:
+    """What a group holds; nothing while its coordinator does not answer.
+
+    An AdminClient that asks a coordinator which is not ready takes the process down (librdkafka 5040).
+    """
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": group, **QUIET})
+    try:
+        held = consumer.committed([TopicPartition(topic, partition) for partition in range(2)], timeout=10)
+    except KafkaException:
+        return {}
+    finally:
+        consumer.close()
+    return {place.partition: place.offset for place in held}
 
 
 def test_kafkas_own_tool_says_the_same_of_a_pipeline_as_penstock_lag(new_rig: NewRig, tmp_path: Path) -> None:
@@ -106,7 +115,6 @@ def test_kafkas_own_tool_says_the_same_of_a_pipeline_as_penstock_lag(new_rig: Ne
         eventually(has_read_all(recorder), "all is read")
         live = Lagging(spec, rig.data, None).look()
     assert live.ends_are_fresh
-    assert live.kept_ms == 7 * 86_400_000
     assert {one.health.verdict for one in live.partitions} == {"ok"}
     rig.send(seconds=1.0)
 
@@ -140,7 +148,7 @@ def test_a_group_holds_the_newest_positions_and_is_not_in_the_way_while_the_brok
         def holds(query: str, *offsets: int) -> Callable[[], bool]:
             def held() -> bool:
                 group.publish()
-                return committed(address, progress_group(query)) == dict(enumerate(offsets))
+                return committed(address, progress_group(query), "clicks") == dict(enumerate(offsets))
 
             return held
 
@@ -157,7 +165,7 @@ def test_a_group_holds_the_newest_positions_and_is_not_in_the_way_while_the_brok
         eventually(holds("shop", 39, 39), "the next one carries what was missed")
         group.reached("shop", {0: 50, 1: 60})
         group.close()
-        assert committed(address, progress_group("shop")) == {0: 50, 1: 60}
+        assert committed(address, progress_group("shop"), "clicks") == {0: 50, 1: 60}
     finally:
         kafka.stop()
 

@@ -75,8 +75,8 @@ def main() -> None:
             running.stop()
     under_way_ms = sorted(times.came_ms - times.made_ms for times in told.values())
     print(
-        f"{len(told):,} records on {_PARTITIONS} partitions in {given.seconds} s, a look each second; to the log"
-        f" they took {median(under_way_ms):,.0f} ms (median), {under_way_ms[-1]:,} ms (max)"
+        f"{len(told):,} records on {_PARTITIONS} partitions in {given.seconds} s, a look each second; to"
+        f" the log they took {median(under_way_ms):,.0f} ms (median), {under_way_ms[-1]:,} ms (max)"
     )
     _report("between two looks", [guess for guess in guesses if guess.age.at_most_ms is not None], told)
     _report("before the first look", [guess for guess in guesses if guess.age.at_most_ms is None], told)

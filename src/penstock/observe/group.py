@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -35,7 +34,14 @@ def progress_group(query: str) -> str:
 class _Commit:
     offsets: Mapping[int, int]
     at_s: float
-    answer: Future[Any]
+    answer: Future[ConsumerGroupTopicPartitions]
+
+    @property
+    def is_held(self) -> bool:
+        """A broker that is not ready refuses each partition by itself, and answers well."""
+        return self.answer.exception() is None and all(
+            place.error is None for place in self.answer.result().topic_partitions or ()
+        )
 
 
 class GroupOffsets:
@@ -78,7 +84,7 @@ class GroupOffsets:
                 return True
             # A client that asked while its broker died may never be answered: the next one gets a new client.
             self._admin = None
-        elif commit.answer.exception() is None:
+        elif commit.is_held:
             self._held[query] = commit
         del self._asked[query]
         return False
