@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from penstock import __version__
-from penstock.cli import audit, check, dead_letters, demo, faults, produce, run, services, spec
+from penstock.cli import audit, check, dead_letters, demo, faults, lag, produce, run, services, spec
 
 app = typer.Typer(
     name="penstock",
@@ -20,6 +20,7 @@ run.add_to(app)
 produce.add_to(app)
 demo.add_to(app)
 audit.add_to(app)
+lag.add_to(app)
 spec.add_to(app)
 dead_letters.add_to(app)
 faults.add_to(app)

@@ -21,11 +21,12 @@ from penstock.cli.common import (
 from penstock.cli.view import Moment, plain_line, render, spans_of
 from penstock.engine.checkpoint import last_offsets
 from penstock.engine.outputs import Endpoints
-from penstock.engine.pipeline import READY, Pipeline
+from penstock.engine.pipeline import READY, Pipeline, query_name, tiers
 from penstock.engine.spark import open_spark
 from penstock.errors import PenstockError, SourceError, SpecError
 from penstock.local.kafka import exporters
 from penstock.observe.brokers import BrokerMeter
+from penstock.observe.group import GroupOffsets
 from penstock.observe.journal import reached
 from penstock.observe.lag import TopicEnds
 from penstock.observe.recorder import Recorder
@@ -54,10 +55,12 @@ def run_pipeline(
     stop_on_errors(seen)
     if start.create_topics:
         ensure_source_topic(addresses.kafka, spec.source.topic, spec.source.partitions)
-    done = last_offsets(data.checkpoints / spec.name, spec.source.topic)
+    names = [query_name(spec, tier) for tier in tiers(spec)]
+    done = {name: last_offsets(data.checkpoints / name, spec.source.topic) for name in names}
     ends = TopicEnds(addresses.kafka, spec.source.topic, spec.source.partitions)
+    group = GroupOffsets(addresses.kafka, spec.source.topic)
     brokers = BrokerMeter(addresses.kafka, exporters(data) if spec.services.kafka == "embedded" else None)
-    with Recorder(journal_path(data, spec), ends, spec.name, done, brokers) as recorder:
+    with Recorder(journal_path(data, spec), ends, group, brokers, spec.name, done) as recorder:
 
         def tell(text: str) -> None:
             recorder.note(text)

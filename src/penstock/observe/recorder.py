@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.receipt import Receipt
 from penstock.observe.brokers import BrokerMeter
+from penstock.observe.group import GroupOffsets
 from penstock.observe.journal import Batch, Entry, JournalWriter, Lag, Note
 from penstock.observe.lag import TopicEnds
 from penstock.observe.latency import Latency
@@ -30,17 +31,18 @@ _BROKERS_EVERY_S = 2.0
 
 
 class Recorder:
-    """One run's eyes: receipts come to it, lag it asks for, each second."""
+    """One run's eyes: receipts come to it, lag it asks for, each second, and tells others how far it is."""
 
     def __init__(
         self,
         journal: Path,
         ends: TopicEnds,
+        group: GroupOffsets,
+        brokers: BrokerMeter,
         query: str,
-        done: dict[int, int],
-        brokers: BrokerMeter | None = None,
+        done: dict[str, dict[int, int]],
     ) -> None:
-        """`done` is how far the pipeline's first query has come, at the start."""
+        """`done` is how far the pipeline's queries have come, at the start; `query` is the first of them."""
         self.summary = Summary(query)
         self._journal = JournalWriter(journal)
         self._samples = SampleWriter(sample_file(journal.parent))
@@ -49,7 +51,8 @@ class Recorder:
         self._brokers = brokers
         self._gone: set[int] = set()
         self._ends = ends
-        self._done = {query: done}
+        self._group = group
+        self._done = dict(done)
         self._lock = threading.Lock()
         self._over = threading.Event()
         # Apart: a broker that is away is waited for by whoever asks it.
@@ -59,7 +62,9 @@ class Recorder:
         ]
 
     def receipt(self, receipt: Receipt) -> None:
-        self._done[receipt.query] = {partition: end for partition, (_, end) in receipt.offsets.items()}
+        done = {partition: end for partition, (_, end) in receipt.offsets.items()}
+        self._done[receipt.query] = done
+        self._group.reached(receipt.query, done)
         self._record(Batch(_now_ms(), receipt, Latency.of(receipt.latency_ms)))
 
     def progress(self, report: dict[str, Any]) -> None:
@@ -89,10 +94,12 @@ class Recorder:
             ends = self._ends.read()
             if ends is not None:
                 self._record(Lag(_now_ms(), ends, slowest(list(self._done.values()))))
+            self._group.publish()
             self._watch_load()
+        self._group.close()
 
     def _watch_brokers(self) -> None:
-        while self._brokers is not None and not self._over.wait(_BROKERS_EVERY_S):
+        while not self._over.wait(_BROKERS_EVERY_S):
             health = self._brokers.read(_now_ms())
             if health is None:
                 continue

@@ -35,6 +35,8 @@ class SampleWriter:
         # A killed writer's half line ends here at the latest: readers pass over what they cannot read.
         line = b"\n" + _one.dump_json(sample) + b"\n"
         with self._lock:
+            if self._file.closed:
+                return  # whoever looked for too long comes after the end
             if self._file.tell() + len(line) > BYTES_MAX:
                 self._file.close()
                 self._path.replace(older(self._path))
