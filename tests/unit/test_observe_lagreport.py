@@ -15,7 +15,7 @@ from penstock.engine.receipt import Receipt
 from penstock.observe.group import progress_group
 from penstock.observe.journal import Batch, Entry, JournalWriter, Lag
 from penstock.observe.laghistory import LagHistory
-from penstock.observe.lagreport import LagReport, NotBegun, lag_report
+from penstock.observe.lagreport import Ends, LagReport, NotBegun, lag_report
 from penstock.observe.lagseries import Sample
 from penstock.observe.lagtime import LagTime, NoLag
 from penstock.observe.lagtrend import Growing, Stalled, Steady
@@ -99,22 +99,28 @@ def test_a_pipeline_that_stopped_is_judged_by_fresh_ends() -> None:
     lags = as_lags(CALM)
     done = lags[-1].done[0]
     hour_later_ms = NOW_MS + 3_600_000
-    idle = reported(lags, hour_later_ms, ends={0: done})
-    assert (idle.lag, idle.age, idle.is_well, idle.ends_are_fresh) == (0, NoLag(), True, True)
-    behind = reported(lags, hour_later_ms, ends={0: done + 500_000})
+    idle = reported(lags, hour_later_ms, ends=Ends(hour_later_ms, {0: done}))
+    assert (idle.lag, idle.age, idle.is_well, idle.ends_at_ms) == (0, NoLag(), True, hour_later_ms)
+    behind = reported(lags, hour_later_ms, ends=Ends(hour_later_ms, {0: done + 500_000}))
     assert (behind.lag, behind.is_well) == (500_000, False)
     assert behind.partitions[0].health.verdict == "stopped"
+    assert behind.partitions[0].trend == behind.trend == Stalled(NOW_MS)
     assert behind.heard_at_ms == NOW_MS
 
 
 def test_without_fresh_ends_those_of_the_journal_stand() -> None:
     found = reported(as_lags(STUCK), NOW_MS + 3_600_000)
-    assert (found.ends_are_fresh, found.lag) == (False, STUCK[-1].lag)
+    assert (found.ends_at_ms, found.lag) == (NOW_MS, STUCK[-1].lag)
     assert found.partitions[0].health.verdict == "stopped"
 
 
+def test_ends_that_kafka_told_before_the_journal_did_are_out_of_date() -> None:
+    found = reported(as_lags(CALM), ends=Ends(NOW_MS - 5_000, {0: CALM[-1].end - 5_000}))
+    assert (found.lag, found.ends_at_ms) == (CALM[-1].lag, NOW_MS)
+
+
 def test_a_topic_that_was_made_anew_is_noticed() -> None:
-    found = reported(as_lags(CALM), NOW_MS + 1_000, ends={0: 3})
+    found = reported(as_lags(CALM), NOW_MS + 1_000, ends=Ends(NOW_MS + 1_000, {0: 3}))
     assert found.partitions[0].health.verdict == "beyond"
     assert not found.is_well
 
@@ -172,7 +178,7 @@ def test_the_command_shows_a_table_and_fails_when_a_partition_is_stuck(tmp_path:
     result = looked_at(tmp_path, "--json", str(tmp_path / "out.json"), entries=as_lags(CALM, STUCK))
     assert result.exit_code == 1, result.output
     head, columns, first, *_ = result.stdout.splitlines()
-    assert "ends as of then: Kafka does not answer" in head
+    assert "from its journal: Kafka does not answer" in head
     assert columns.split() == [
         "partition", "position", "end", "lag", "lag", "in", "time", "share", "trend", "status",
     ]  # fmt: skip
@@ -195,5 +201,5 @@ def test_the_command_is_content_with_a_pipeline_that_has_read_all(tmp_path: Path
 def test_the_command_says_what_to_do_when_nothing_is_known(tmp_path: Path) -> None:
     result = looked_at(tmp_path, entries=[])
     assert result.exit_code == 2
-    assert "nothing is known of clickstream" in result.stderr
+    assert "clickstream has not ended a batch" in result.stderr
     assert "penstock run clickstream" in result.stderr

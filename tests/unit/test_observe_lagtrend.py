@@ -77,7 +77,8 @@ CASES: dict[str, tuple[list[Sample], type[Trend]]] = {
     "no batch for two minutes, and nothing comes": (
         Paper(lasting(0, 10_000, 0, 185), frozen=(180, 999)).run(300), Stalled),
     "no batch from the beginning": (Paper(steadily(10_000), frozen=(0, 999)).run(120), Stalled),
-    "no batch for half a minute": (Paper(steadily(10_000), frozen=(270, 999)).run(300), Steady),
+    "no batch for half a minute": (Paper(steadily(10_000), frozen=(270, 999)).run(300), TooFewSamples),
+    "no batch for five seconds": (Paper(steadily(10_000), frozen=(294, 999)).run(300), Steady),
     "no batch for two minutes where one comes each minute": (
         Paper(steadily(5_000), trigger_s=60, frozen=(1_090, 1_199)).run(1_200), Sawtooth),
     "nothing comes after an hour of work": (Paper(lasting(0, 5_000, 0, 200)).run(600), Steady),

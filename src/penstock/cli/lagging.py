@@ -15,7 +15,7 @@ from penstock.cli.common import console, resolve_addresses, say, write_json
 from penstock.errors import PenstockError, ServiceError
 from penstock.observe.lag import TopicEnds
 from penstock.observe.laghistory import LagHistory
-from penstock.observe.lagreport import LagReport, NotBegun, PartitionLag, lag_report
+from penstock.observe.lagreport import Ends, LagReport, NotBegun, PartitionLag, lag_report
 from penstock.observe.lagtime import Age, LagTime, NoLag, TooFewPoints
 from penstock.observe.lagtrend import (
     Burst,
@@ -45,43 +45,43 @@ class Lagging:
         self._spec, self._data, self._json = spec, data, json
         self._journal = data.runs / spec.name / "journal.jsonl"
         self._history = LagHistory(self._journal)
-        self._ends: TopicEnds | None = None
+        self._topic: TopicEnds | None = None
+        self._ends: Ends | None = None
+        self._kept_ms: int | None = None
 
     def look(self) -> LagReport:
         # Positions before ends: a position that lies beyond an end asked for later is of another topic.
         lags = self._history.read()
-        kafka = self._kafka()
-        ends = self._fresh_ends(kafka)
+        self._ask_kafka()
         report = lag_report(
             self._spec.name,
             lags,
-            time.time_ns() // 1_000_000,
-            ends=ends,
-            kept_ms=kept_ms(kafka, self._spec.source.topic) if ends else None,
+            _now_ms(),
+            ends=self._ends,
+            kept_ms=self._kept_ms,
             trigger_ms=self._spec.trigger.ms,
         )
         if isinstance(report, NotBegun):
             raise PenstockError(
-                f"nothing is known of {self._spec.name}: no batch is told of in {self._journal}",
-                hint=f"Run it first: penstock run {self._spec.name}; or name its data directory with --data.",
+                f"{self._spec.name} has not ended a batch: {self._journal} does not tell where it is",
+                hint=f"Run it, or wait for its first batch: penstock run {self._spec.name}; or name its data"
+                " directory with --data.",
             )
         write_json(self._json, report.to_json())
         return report
 
-    def _kafka(self) -> str:
-        """Where it is; empty while the embedded one does not run."""
-        try:
-            return resolve_addresses(self._spec, self._data, only=("kafka",)).kafka
-        except ServiceError:
-            return ""
-
-    def _fresh_ends(self, kafka: str) -> dict[int, int] | None:
-        """None while Kafka does not answer."""
-        if not kafka:
-            return None
+    def _ask_kafka(self) -> None:
+        """While it does not answer, what it said last stands."""
         source = self._spec.source
-        self._ends = self._ends or TopicEnds(kafka, source.topic, source.partitions)
-        return self._ends.read()
+        try:
+            kafka = resolve_addresses(self._spec, self._data, only=("kafka",)).kafka
+        except ServiceError:
+            return
+        self._topic = self._topic or TopicEnds(kafka, source.topic, source.partitions)
+        ends = self._topic.read()
+        if ends is not None:
+            self._ends = Ends(_now_ms(), ends)
+            self._kept_ms = kept_ms(kafka, source.topic)
 
 
 def watch_lag(looking: Lagging, stop: threading.Event) -> LagReport:
@@ -126,9 +126,13 @@ def rendered(report: LagReport) -> RenderableType:
 
 def source_text(report: LagReport) -> str:
     """What the figures rest on."""
-    heard = f"{time_text((report.at_ms - report.heard_at_ms) / 1000)} ago"
-    ends = "ends fresh from Kafka" if report.ends_are_fresh else "ends as of then: Kafka does not answer"
-    return f"{report.pipeline}: last heard from {heard}; {ends}"
+    heard, ends = (_ago(report, at_ms) for at_ms in (report.heard_at_ms, report.ends_at_ms))
+    silent = "" if report.ends_at_ms > report.heard_at_ms else ", from its journal: Kafka does not answer"
+    return f"{report.pipeline}: last heard from {heard}; ends of {ends}{silent}"
+
+
+def _ago(report: LagReport, at_ms: int) -> str:
+    return f"{time_text((report.at_ms - at_ms) / 1000)} ago"
 
 
 def summary_text(report: LagReport) -> str:
@@ -176,7 +180,7 @@ def age_text(age: Age) -> str:
 def trend_text(trend: Trend, now_ms: int) -> str:
     match trend:
         case TooFewSamples(batches):
-            return f"too early to say ({batches} batches seen)"
+            return f"too early to say ({batches} batches)"
         case Steady():
             return "steady"
         case Sawtooth(period_s, low, high):
@@ -207,3 +211,7 @@ def time_text(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:,.1f} {unit}"
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

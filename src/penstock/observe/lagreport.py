@@ -11,11 +11,19 @@ from penstock.observe.health import Health, Verdict, health
 from penstock.observe.journal import Lag
 from penstock.observe.lagseries import Series, partition_series, rates_eps, whole_series
 from penstock.observe.lagtime import Age, LagTime, LogEnd, NoLag, TooFewPoints
-from penstock.observe.lagtrend import Growing, Retention, Trend, trend
+from penstock.observe.lagtrend import Growing, Retention, Stalled, Trend, trend
 from penstock.observe.skew import Nothing, Skew, skew
 
 LOSS_SOON_S = 86_400.0
 _GRAVE: tuple[Verdict, ...] = ("stopped", "stalled", "beyond")
+
+
+@dataclass(frozen=True)
+class Ends:
+    """How far a topic reached, and when Kafka said so."""
+
+    at_ms: int
+    by_partition: Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -62,8 +70,8 @@ class LagReport:
     at_ms: int
     heard_at_ms: int
     """When the pipeline itself last told where it was."""
-    ends_are_fresh: bool
-    """Whether Kafka was asked just now for the ends; else they are of `heard_at_ms`."""
+    ends_at_ms: int
+    """When Kafka told the ends: `at_ms`, or earlier if it does not answer."""
     kept_ms: int | None
     partitions: tuple[PartitionLag, ...]
     """The worst first."""
@@ -90,18 +98,18 @@ def lag_report(
     lags: Sequence[Lag],
     now_ms: int,
     *,
-    ends: Mapping[int, int] | None = None,
+    ends: Ends | None = None,
     kept_ms: int | None = None,
     trigger_ms: int = 0,
 ) -> LagReport | NotBegun:
-    """Judge what the journal tells (the oldest first); `ends` are fresh ones, where Kafka answers."""
+    """Judge what the journal tells (the oldest first), and the ends that Kafka told us since."""
     told = [lag for lag in lags if lag.done]
     if not told:
         return NotBegun()
     last = told[-1]
     now_ms = max(now_ms, last.at_ms)  # a clock may have been put back since
-    if ends:
-        told.append(Lag(now_ms, {**last.ends, **ends}, last.done))
+    if ends and ends.at_ms >= last.at_ms:
+        told.append(Lag(ends.at_ms, {**last.ends, **ends.by_partition}, last.done))
     series = {partition: samples for partition, samples in partition_series(told).items() if samples}
     whole = whole_series(series)
     ages = {partition: _age(samples, now_ms) for partition, samples in series.items()}
@@ -109,8 +117,14 @@ def lag_report(
     comes_in = {partition: rates_eps(samples)[0] for partition, samples in series.items()}
     total = sum(waits.values())
 
+    def judged(samples: Series, age: Age) -> tuple[Trend, Health]:
+        state = health(samples, last.at_ms, now_ms, trigger_ms=trigger_ms)
+        if state.verdict == "stopped":
+            return Stalled(last.at_ms), state
+        return trend(samples, trigger_ms=trigger_ms, retention=_retention(kept_ms, age)), state
+
     def described(partition: int, samples: Series) -> PartitionLag:
-        now = samples[-1]
+        now, (direction, state) = samples[-1], judged(samples, ages[partition])
         return PartitionLag(
             partition=partition,
             position=now.position,
@@ -119,8 +133,8 @@ def lag_report(
             age=ages[partition],
             share=now.lag / total if total else 0.0,
             in_eps=comes_in[partition],
-            trend=trend(samples, trigger_ms=trigger_ms, retention=_retention(kept_ms, ages[partition])),
-            health=health(samples, last.at_ms, now_ms, trigger_ms=trigger_ms),
+            trend=direction,
+            health=state,
         )
 
     partitions = [described(partition, samples) for partition, samples in series.items()]
@@ -130,14 +144,14 @@ def lag_report(
         pipeline=pipeline,
         at_ms=now_ms,
         heard_at_ms=last.at_ms,
-        ends_are_fresh=bool(ends),
+        ends_at_ms=told[-1].at_ms,
         kept_ms=kept_ms,
         partitions=tuple(sorted(partitions, key=lambda one: one._badness, reverse=True)),
         lag=total,
         age=age,
         in_eps=in_eps,
         out_eps=out_eps,
-        trend=trend(whole, trigger_ms=trigger_ms, retention=_retention(kept_ms, age)),
+        trend=judged(whole, age)[0],
         lag_skew=skew(waits),
         in_skew=skew(comes_in),
     )

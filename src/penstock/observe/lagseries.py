@@ -12,7 +12,8 @@ from penstock.observe.journal import Lag
 RATE_WINDOW_MS = 300_000
 PATIENCE_MIN_MS = 60_000
 """The first batch of a cold JVM took 19 s with 300,000 records to read: three times that is no stall yet."""
-_PATIENCE_BATCHES = 3
+_USUAL_MIN_MS = 10_000
+_USUAL_BATCHES = 3
 
 
 @dataclass(frozen=True)
@@ -108,12 +109,17 @@ def moves_every_ms(series: Series) -> float:
     return median(_waits_ms(series) or [0])
 
 
-def patience_ms(series: Series, trigger_ms: int = 0) -> int:
-    """How long a position may stand still before it is a stall: by what has been usual, or the spec says.
+def usual_ms(series: Series, trigger_ms: int = 0) -> int:
+    """How long a position stands still in the normal course: by what has been seen, or the spec says.
 
-    What is usual is a median: one long outage that is over does not make us patient with the next.
+    What has been seen is a median: one long outage that is over does not make us patient with the next.
     """
-    return max(PATIENCE_MIN_MS, round(_PATIENCE_BATCHES * max(moves_every_ms(series), trigger_ms)))
+    return max(_USUAL_MIN_MS, round(_USUAL_BATCHES * max(moves_every_ms(series), trigger_ms)))
+
+
+def patience_ms(series: Series, trigger_ms: int = 0) -> int:
+    """How long a position may stand still before it is a stall."""
+    return max(PATIENCE_MIN_MS, usual_ms(series, trigger_ms))
 
 
 def _waits_ms(series: Series) -> list[int]:

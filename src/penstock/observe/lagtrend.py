@@ -14,7 +14,15 @@ from statistics import median
 
 import numpy as np
 
-from penstock.observe.lagseries import Sample, Series, lows, moves_every_ms, patience_ms, waiting_since_ms
+from penstock.observe.lagseries import (
+    Sample,
+    Series,
+    lows,
+    moves_every_ms,
+    patience_ms,
+    usual_ms,
+    waiting_since_ms,
+)
 
 WINDOW_MIN_MS = 300_000
 _WINDOW_BATCHES = 20
@@ -43,7 +51,7 @@ _SAW_LOOKS_MIN = 3
 
 @dataclass(frozen=True)
 class TooFewSamples:
-    """Too few batches ended to say where it goes."""
+    """Too few batches ended to say where it goes: so many, of late."""
 
     batches: int
 
@@ -109,8 +117,11 @@ def trend(series: Series, *, trigger_ms: int = 0, retention: Retention | None = 
     if not series:
         return TooFewSamples(0)
     since_ms = waiting_since_ms(series)
-    if series[-1].at_ms - since_ms >= patience_ms(series, trigger_ms):
+    waiting_ms = series[-1].at_ms - since_ms
+    if waiting_ms >= patience_ms(series, trigger_ms):
         return Stalled(since_ms)
+    if waiting_ms > usual_ms(series, trigger_ms):
+        return TooFewSamples(0)  # what was left after the last batch tells nothing of now
     every_ms = max(moves_every_ms(series), trigger_ms)
     window_ms = max(WINDOW_MIN_MS, _WINDOW_BATCHES * every_ms)
     recent = [sample for sample in series if sample.at_ms >= series[-1].at_ms - window_ms]
