@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
+from penstock.cli.common import console
 from penstock.engine.receipt import Receipt
 from penstock.observe.group import progress_group
 from penstock.observe.journal import Batch, Entry, JournalWriter, Lag
@@ -171,7 +173,9 @@ def test_the_group_of_a_query_is_never_one_in_which_a_sink_keeps_its_position() 
 def looked_at(directory: Path, *options: str, entries: list[Lag]) -> Result:
     journal(directory / "data" / "runs" / "clickstream" / "journal.jsonl", *entries)
     arguments = ["lag", "clickstream", "--data", str(directory / "data"), *options]
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, arguments)
+    # The console has the width that it found when it was made, perhaps for another test.
+    with patch.object(console, "_width", 200):
+        return CliRunner().invoke(app, arguments)
 
 
 def test_the_command_shows_a_table_and_fails_when_a_partition_is_stuck(tmp_path: Path) -> None:
