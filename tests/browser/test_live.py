@@ -1,0 +1,129 @@
+"""The page on a pipeline that runs: real Kafka, real Spark, a broker that is killed."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests.browser.conftest import Open
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+STARTED_WITHIN_MS = 240_000
+SEEN_WITHIN_MS = 60_000
+"""Far more than it takes, since the machine may be busy; what it took is printed."""
+
+
+def penstock(*words: str, log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", "penstock.cli", *words],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    """The data directory of a demo that runs."""
+    demo = penstock(
+        "demo", "clickstream", "--data", str(tmp_path), "--seconds", "300", "--rate", "2000",
+        log=tmp_path / "demo.log",
+    )  # fmt: skip
+    yield tmp_path
+    end(demo)
+
+
+@pytest.fixture
+def url(data: Path) -> Iterator[str]:
+    log = data / "web.log"
+    web = penstock("web", "clickstream", "--data", str(data), log=log)
+    deadline = time.monotonic() + 60
+    while not (found := re.search(r"http://127\.0\.0\.1:\d+/", log.read_text())):
+        assert web.poll() is None, log.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    yield found[0]
+    end(web)
+    assert web.returncode == 0, log.read_text()
+
+
+def broker(data: Path) -> psutil.Process:
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "kafka.Kafka" in words and any(str(data) in word for word in words):
+            return process
+    raise AssertionError("no broker runs")
+
+
+def await_level(page: Page, levels: str) -> None:
+    page.wait_for_function(
+        "([levels]) => levels.includes(document.body.dataset.level)",
+        arg=[levels.split()],
+        timeout=SEEN_WITHIN_MS,
+    )
+
+
+def test_numbers_move_and_a_killed_broker_is_seen_and_forgotten_once_it_is_back(
+    open_page: Open, url: str, data: Path, pictures: Path
+) -> None:
+    page = open_page(url)
+    page.wait_for_selector("#sinks tbody tr", timeout=STARTED_WITHIN_MS)
+    await_level(page, "good warning")
+    batches = set()
+    deadline = time.monotonic() + 60
+    while len(batches) < 4 and time.monotonic() < deadline:
+        batches.add(page.inner_text("#figures"))
+        page.wait_for_timeout(500)
+    assert len(batches) >= 4
+    page.screenshot(path=pictures / "live.png", full_page=True)
+
+    broker(data).kill()
+    killed = time.monotonic()
+    page.wait_for_function(
+        "document.getElementById('alerts').textContent.match(/Topic Unseen|Broker Gone|Service Away/)",
+        timeout=SEEN_WITHIN_MS,
+    )
+    print(f"a killed broker is on the page after {time.monotonic() - killed:.1f} s")  # noqa: T201
+    page.screenshot(path=pictures / "live-broker-killed.png", full_page=True)
+
+    page.wait_for_function(
+        "!document.getElementById('alerts').textContent.match(/Topic Unseen|Broker Gone|Service Away/)",
+        timeout=2 * SEEN_WITHIN_MS,
+    )
+    print(f"and forgotten after {time.monotonic() - killed:.1f} s")  # noqa: T201
+    numbers = page.inner_text("#figures")
+    page.wait_for_function(
+        "([before]) => document.getElementById('figures').innerText !== before",
+        arg=[numbers],
+        timeout=SEEN_WITHIN_MS,
+    )
+
+    page.click("#letters-load")
+    page.wait_for_selector("#letters button.link", timeout=SEEN_WITHIN_MS)
+    page.click("#letters button.link >> nth=0")
+    page.wait_for_selector("#letter-body pre")
+    assert page.inner_text("#letter-body dl").count("reason") == 1
+    page.screenshot(path=pictures / "live-letter.png")
