@@ -6,31 +6,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
 
 from penstock.web.app import Site, application
-from penstock.web.server import Place
+from penstock.web.server import Place, configured
 
 
 @contextmanager
-def served(
-    site: Site, *, port: int = 0, token: str | None = None, names: tuple[str, ...] = (), **tls: Any
-) -> Iterator[int]:
-    listener = Place(port=port).bind()
-    server = uvicorn.Server(
-        uvicorn.Config(
-            application(site, names, token),
-            log_level="error",
-            timeout_graceful_shutdown=1,
-            lifespan="off",
-            **tls,
-        )
-    )
+def served(site: Site, place: Place | None = None) -> Iterator[int]:
+    """The port on which it is served, until the end."""
+    place = place or Place(port=0)
+    listener = place.bind()
+    server = uvicorn.Server(configured(application(site, place.names, place.token), place))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:
+        assert thread.is_alive()
         time.sleep(0.01)
     try:
         yield listener.getsockname()[1]

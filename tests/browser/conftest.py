@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,21 @@ from tests.pages import served
 from tests.runs import Run, write
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 SPEC = load(Path(__file__).parents[2] / "pipelines" / "clickstream.toml", environ={})
 Open = Callable[..., "Page"]
+
+
+def until(page: Page, condition: str, *given: object, within_ms: float = 20_000) -> None:
+    """Wait until a JavaScript condition holds.
+
+    Playwright's own wait evaluates text inside the page, which the page's policy rightly forbids.
+    """
+    deadline = time.monotonic() + within_ms / 1000
+    while not page.evaluate(condition, list(given)):
+        assert time.monotonic() < deadline, f"{condition} does not hold: {page.inner_text('#verdict')}"
+        page.wait_for_timeout(100)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,13 +69,18 @@ def open_page(browser: Browser) -> Iterator[Open]:
         page = context.new_page()
         page.set_default_timeout(20_000)
         origin = "/".join(url.split("/")[:3])
-        if not errors_expected:
-            page.on("console", lambda said: said.type == "error" and troubles.append(f"console: {said.text}"))
+
+        def said(message: ConsoleMessage) -> None:
+            if message.type == "error" and not errors_expected:
+                troubles.append(f"console: {message.text}")
+
+        def asked(request: Request) -> None:
+            if not request.url.startswith(origin):
+                troubles.append(f"asked outside: {request.url}")
+
+        page.on("console", said)
+        page.on("request", asked)
         page.on("pageerror", lambda error: troubles.append(f"page: {error}"))
-        page.on(
-            "request",
-            lambda asked: asked.url.startswith(origin) or troubles.append(f"asked outside: {asked.url}"),
-        )
         page.goto(url)
         return page
 

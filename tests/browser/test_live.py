@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.browser.conftest import Open
+from tests.browser.conftest import Open, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -79,10 +79,11 @@ def broker(data: Path) -> psutil.Process:
 
 
 def await_level(page: Page, levels: str) -> None:
-    page.wait_for_function(
+    until(
+        page,
         "([levels]) => levels.includes(document.body.dataset.level)",
         arg=[levels.split()],
-        timeout=SEEN_WITHIN_MS,
+        within_ms=SEEN_WITHIN_MS,
     )
 
 
@@ -92,7 +93,7 @@ def test_numbers_move_and_a_killed_broker_is_seen_and_forgotten_once_it_is_back(
     page = open_page(url)
     page.wait_for_selector("#sinks tbody tr", timeout=STARTED_WITHIN_MS)
     await_level(page, "good warning")
-    batches = set()
+    batches: set[str] = set()
     deadline = time.monotonic() + 60
     while len(batches) < 4 and time.monotonic() < deadline:
         batches.add(page.inner_text("#figures"))
@@ -102,23 +103,26 @@ def test_numbers_move_and_a_killed_broker_is_seen_and_forgotten_once_it_is_back(
 
     broker(data).kill()
     killed = time.monotonic()
-    page.wait_for_function(
-        "document.getElementById('alerts').textContent.match(/Topic Unseen|Broker Gone|Service Away/)",
-        timeout=SEEN_WITHIN_MS,
+    until(
+        page,
+        "() => document.getElementById('alerts').textContent.match(/Topic Unseen|Broker Gone|Service Away/)",
+        within_ms=SEEN_WITHIN_MS,
     )
     print(f"a killed broker is on the page after {time.monotonic() - killed:.1f} s")  # noqa: T201
     page.screenshot(path=pictures / "live-broker-killed.png", full_page=True)
 
-    page.wait_for_function(
-        "!document.getElementById('alerts').textContent.match(/Topic Unseen|Broker Gone|Service Away/)",
-        timeout=2 * SEEN_WITHIN_MS,
+    until(
+        page,
+        "() => !document.getElementById('alerts').textContent.match(/Topic Unseen|Broker Gone|Service Away/)",
+        within_ms=2 * SEEN_WITHIN_MS,
     )
     print(f"and forgotten after {time.monotonic() - killed:.1f} s")  # noqa: T201
     numbers = page.inner_text("#figures")
-    page.wait_for_function(
+    until(
+        page,
         "([before]) => document.getElementById('figures').innerText !== before",
         arg=[numbers],
-        timeout=SEEN_WITHIN_MS,
+        within_ms=SEEN_WITHIN_MS,
     )
 
     page.click("#letters-load")

@@ -12,8 +12,9 @@ from penstock.observe.alerts import Limits
 from penstock.observe.journal import Note
 from penstock.paths import DataDir
 from penstock.web.app import Site
+from penstock.web.server import Place
 from penstock.web.watched import Watch
-from tests.browser.conftest import SPEC, Open
+from tests.browser.conftest import SPEC, Open, until
 from tests.pages import served
 from tests.runs import AWAY_S, BURST_S, START_MS, Run, write
 
@@ -31,7 +32,7 @@ def to_second(page: Page, second: float) -> None:
            document.getElementById("moment").textContent = ""; bar.dispatchEvent(new Event("change")); }""",
         [second / 899],
     )
-    page.wait_for_function("document.getElementById('moment').textContent !== ''")
+    until(page, "document.getElementById('moment').textContent !== ''")
     page.wait_for_timeout(1_500)
 
 
@@ -42,7 +43,7 @@ def text(page: Page, selector: str) -> str:
 def test_it_loads_and_its_numbers_move(open_page: Open, replay_url: str) -> None:
     page = open_page(replay_url)
     to_second(page, 100)
-    page.wait_for_function("document.getElementById('headline').textContent === 'Healthy'")
+    until(page, "document.getElementById('headline').textContent === 'Healthy'")
     seen = set()
     for _ in range(12):
         seen.add(text(page, "#figures"))
@@ -120,9 +121,7 @@ def test_a_replay_stops_and_goes_on(open_page: Open, replay_url: str) -> None:
     assert text(page, "#moment") == stood
     page.select_option("#speed", "60")
     page.click("#play")
-    page.wait_for_function(
-        "([stood]) => document.getElementById('moment').textContent !== stood", arg=[stood]
-    )
+    until(page, "([stood]) => document.getElementById('moment').textContent !== stood", stood)
 
 
 def test_everything_has_a_name_and_the_page_has_landmarks(open_page: Open, replay_url: str) -> None:
@@ -169,7 +168,7 @@ def test_when_the_server_is_gone_the_page_says_so_and_comes_back_by_itself(
         assert not page.locator("#gone").is_visible()
     page.wait_for_selector("#gone:not([hidden])")
     assert "trying again" in text(page, "#gone")
-    with served(site, port=port):
+    with served(site, Place(port=port)):
         page.wait_for_selector("#gone", state="hidden")
 
 
@@ -193,9 +192,9 @@ def test_several_pipelines_stand_side_by_side(open_page: Open, tmp_path: Path) -
         page.wait_for_selector("#tabs a:nth-child(3)")
         assert "behaviour" in text(page, "#of")
         page.keyboard.press("]")
-        page.wait_for_function("document.getElementById('of').textContent.includes('clickstream')")
+        until(page, "document.getElementById('of').textContent.includes('clickstream')")
         page.click("#tabs a:has-text('payments')")
-        page.wait_for_function("document.getElementById('of').textContent.includes('payments')")
+        until(page, "document.getElementById('of').textContent.includes('payments')")
 
 
 def test_an_empty_data_directory_explains_itself(open_page: Open, tmp_path: Path) -> None:

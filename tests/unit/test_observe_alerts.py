@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def lags(growth_eps: int, until_s: int = NOW_S, done: int = 0, arrive_eps: int =
     ]
 
 
-def batches(seconds: Iterable[int], **changes: object) -> list[Seen]:
+def batches(seconds: Iterable[int], **changes: Any) -> list[Seen]:
     found: list[Seen] = []
     for number, second in enumerate(seconds):
         receipt = replace(BATCH.receipt, batch=number, started_at_ms=second * 1000 - 900, **changes)

@@ -73,6 +73,8 @@ def test_a_pipeline_that_stands_still_is_not_shown_at_its_last_rate(entries: lis
     assert later.rate_out_eps == 0
     assert later.rate_in_eps == 0
     assert all(sink.rate_eps == 0 for sink in later.sinks)
+    assert later.flows[0].busy == 0
+    assert {(stage.rate_eps, stage.busy) for stage in later.flows[0].stages} == {(0, 0)}
 
 
 def test_the_age_of_what_waits_is_since_the_topic_reached_further() -> None:

@@ -15,7 +15,9 @@ from ssl import CERT_NONE, SSLContext, create_default_context
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli import app
 from penstock.errors import PenstockError
 from penstock.observe.alerts import Limits
 from penstock.paths import DataDir
@@ -59,7 +61,8 @@ class Asked:
 
     def messages(self, query: str, wanted: int, last_id: str = "") -> list[tuple[str, Any, str]]:
         """The first messages of a stream: kind, content, id."""
-        connection, found = self.connect(), []
+        connection = self.connect()
+        found: list[tuple[str, Any, str]] = []
         connection.request("GET", f"/events?{query}", headers={"last-event-id": last_id} if last_id else {})
         stream = connection.getresponse()
         assert stream.getheader("content-type", "").startswith("text/event-stream")
@@ -89,7 +92,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDir:
 @pytest.fixture(scope="module")
 def page(data: DataDir) -> Iterator[Asked]:
     watch = Watch(data, (), lambda _: SPEC, Limits())
-    with served(Site(watch, lambda _: "127.0.0.1:1"), names=("pipes.example",)) as port:
+    with served(Site(watch, lambda _: "127.0.0.1:1"), Place(port=0, names=("pipes.example",))) as port:
         yield Asked(port)
 
 
@@ -281,7 +284,7 @@ def secured(data: DataDir, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     unchecked = create_default_context()
     unchecked.check_hostname, unchecked.verify_mode = False, CERT_NONE
     site = Site(Watch(data, (), lambda _: SPEC, Limits()))
-    with served(site, token=TOKEN, ssl_certfile=certificate, ssl_keyfile=key) as port:
+    with served(site, Place(port=0, certificate=certificate, key=key, token=TOKEN)) as port:
         yield Asked(port, unchecked)
 
 
@@ -302,6 +305,26 @@ def test_the_token_is_given_once_and_a_cookie_stands_for_it(secured: Asked) -> N
     assert TOKEN not in cookie
     assert secured.ask("/about", Cookie=cookie.split(";")[0]).status == 200
     assert secured.ask("/about", Cookie="__Host-penstock=guess").status == 401
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--host", "10.0.0.1"], "lets other machines in; that needs --tls-cert and --tls-key and a token"),
+        (["--replay", "/nowhere"], "nothing is recorded in /nowhere"),
+        (["--objective", "soon"], '"soon"'),
+        (["--token-file", "/nowhere"], "the token file /nowhere cannot be read"),
+        (["no-such-pipeline"], "no shipped pipeline of that name"),
+    ],
+)  # fmt: skip
+def test_the_command_says_what_is_wrong_before_it_listens(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = CliRunner().invoke(app, ["web", *words], env={"COLUMNS": "200"})
+    assert outcome.exit_code in (1, 2)
+    assert said in outcome.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_listener_is_on_this_machine_only() -> None:

@@ -237,8 +237,8 @@ def _gone(at: Sight) -> Iterator[Alert]:
 
 
 _RULES: tuple[Callable[[Sight], Iterator[Alert]], ...] = (
-    _gone, _audit, _service_away, _topic_unseen, _batches_failing, _kafka, _lag_high, _lag_growing, _pressure, _latency,
-    _dead_letters, _checkpoint, _lookups,
+    _gone, _audit, _service_away, _topic_unseen, _batches_failing, _kafka, _lag_high, _lag_growing,
+    _pressure, _latency, _dead_letters, _checkpoint, _lookups,
 )  # fmt: skip
 
 

@@ -116,14 +116,17 @@ class Flow:
 
     def _per_second(self, counts: Sequence[int], now_ms: int) -> float:
         """What came a second; a pipeline that stands still is not shown at its last rate."""
-        if not self._cycles:
+        if self._stands(now_ms):
             return 0.0
         first, last = self._cycles[0], self._cycles[-1]
-        span_ms = last.at_ms - first.at_ms + first.cycle_ms
-        idle_ms = now_ms - last.at_ms
-        if idle_ms > max(WINDOW_MS, 2 * last.cycle_ms):
-            return 0.0
-        return sum(counts) * 1000 / span_ms
+        return sum(counts) * 1000 / (last.at_ms - first.at_ms + first.cycle_ms)
+
+    def _stands(self, now_ms: int) -> bool:
+        """Whether the next batch is long overdue."""
+        if not self._cycles:
+            return True
+        last = self._cycles[-1]
+        return now_ms - last.at_ms > max(WINDOW_MS, 2 * last.cycle_ms)
 
     @property
     def spread(self) -> Spread:
@@ -151,6 +154,7 @@ class Flow:
         else:
             whole_ms = sum(cycle.cycle_ms for cycle in self._cycles) or 1.0
             busy = sum(cycle.receipt.total_ms for cycle in self._cycles) / whole_ms
+        busy *= not self._stands(now_ms)
         batches = max(1, len(self._accounted) or len(self._cycles))
         each_ms = (cycle_ms or sum(cycle.cycle_ms for cycle in self._cycles)) / batches
         pressed = busy >= SATURATED and waited_ms > max(_WAIT_MS, 3 * each_ms)
@@ -160,11 +164,12 @@ class Flow:
     def _stage(self, stage: Stage, cycle_ms: float, now_ms: int) -> StageGlance:
         counts = [_through(stage, cycle.receipt, None) for cycle in self._cycles]
         if self._accounted:
+            runs = not self._stands(now_ms)
             told = [_through(stage, one.receipt, one.work) for one in self._accounted]
             busy_ms = sum(_busy_ms(one.pressure, stage) for one in self._accounted)
             rate = sum(told) * 1000 / cycle_ms
             capacity = sum(told) * 1000 / busy_ms if busy_ms and stage != "engine" else None
-            return StageGlance(stage, rate, busy_ms / cycle_ms, capacity, sum(told) / len(told))
+            return StageGlance(stage, rate * runs, busy_ms / cycle_ms * runs, capacity, sum(told) / len(told))
         known = stage in ("source", "decode", "sink")
         rate_eps = self._per_second(counts, now_ms) if known else None
         return StageGlance(

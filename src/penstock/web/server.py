@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,21 +93,26 @@ def _bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: Starlette, place: Place, listener: socket.socket, ready: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C; `ready` hears the address once it answers."""
-    config = uvicorn.Config(
+def configured(app: Starlette, place: Place) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
         server_header=False,
+        lifespan="off",
         timeout_graceful_shutdown=_STOP_WITHIN_S,
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
-        ssl_version=ssl.PROTOCOL_TLS_SERVER,
     )
-    server = _Server(config, lambda: ready(place.url(listener)))
+
+
+def serve(app: Starlette, place: Place, listener: socket.socket, ready: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C; `ready` hears the address once it answers."""
+    server = _Server(configured(app, place), lambda: ready(place.url(listener)))
     try:
         server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        return  # how it is ended; all is closed by then
     except OSError as error:
         raise PenstockError(
             f"the certificate or its key cannot be used: {error.strerror or error}"

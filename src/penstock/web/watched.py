@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -58,12 +57,12 @@ def is_held(lock: Path) -> bool | None:
     Taking it to find out could refuse a pipeline that starts at that moment.
     """
     try:
-        status = lock.stat()
+        number = lock.stat().st_ino
         held = _LOCKS.read_text()
     except OSError:
         return None
-    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    return any(f" {device} " in line for line in held.splitlines())
+    # By the file's number alone: an overlay's files are listed under a device that stat does not tell.
+    return any(f":{number} " in line for line in held.splitlines() if "FLOCK" in line)
 
 
 class Watch:

@@ -32,7 +32,7 @@ const words = (node, text) => {
 };
 
 /** Pipes of 10 and of 100,000 events a second must both be seen: width goes by the logarithm. */
-const bore = (rate, u) => (rate > 0 ? (0.15 + 0.17 * Math.log10(1 + rate)) * u : 0.09 * u);
+const bore = (rate, u) => (rate > 0 ? (0.2 + 0.24 * Math.log10(1 + rate)) * u : 0.12 * u);
 
 /** Where everything stands, side by side, or below each other where there is no room. */
 function layout(width, stages, sinks, u) {
@@ -122,6 +122,7 @@ class Lane {
     const sinks = glance.sinks.filter((sink) => sink.query === flow.query);
     const width = this.node.parentElement.clientWidth;
     const u = em();
+    if (width < 10 * u) return; // not shown
     const key = [width, u, names, ...sinks.map((sink) => sink.name)].join();
     if (key !== this.key) {
       this.key = key;
@@ -151,25 +152,28 @@ class Lane {
 
   update(glance, flow, stages, sinks, u) {
     const sink = flow.stages.find((one) => one.stage === "sink");
+    const busiest = [...stages, sink].reduce((most, one, index, all) => ((one.busy ?? 0) > (all[most].busy ?? 0) ? index : most), 0);
+    const pressure = (stage, index) => (stage.busy == null ? null : index <= busiest ? flow.busy : stage.busy);
     fillTank(this.topic, glance, u);
     stages.forEach((stage, index) => {
       fillChamber(this.boxes[index], stage, flow);
-      flood(this.pipes[index], stage.rate_eps ?? flow.stages[0].rate_eps, stage.busy, u);
+      flood(this.pipes[index], stage.rate_eps ?? flow.stages[0].rate_eps, pressure(stage, index), u);
     });
     sinks.forEach((one, index) => {
       fillStore(this.stores[index], one, glance, flow.origin === "sink");
-      flood(this.branches[index], one.rate_eps, sink.busy, u);
+      flood(this.branches[index], one.rate_eps, pressure(sink, stages.length), u);
     });
     set(this.root, { "aria-label": told(glance, flow, stages, sinks) });
   }
 }
 
+/** Up to the busiest stage a pipe stands under the pressure of the whole; behind it, of the stage it leads to. */
 function flood({ group, parts }, rate, busy, u) {
   const width = bore(rate ?? 0, u);
   set(group, { "data-step": busy == null ? "unknown" : step(busy), "data-dry": rate > 0 ? "no" : "yes" });
-  set(parts[0], { "stroke-width": (width + 0.28 * u).toFixed(2) });
+  set(parts[0], { "stroke-width": (width + 0.3 * u).toFixed(2) });
   set(parts[1], { "stroke-width": width.toFixed(2) });
-  set(parts[2], { "stroke-width": (width * 0.3).toFixed(2) });
+  set(parts[2], { "stroke-width": (width * 0.4).toFixed(2) });
 }
 
 const label = (root, x, y, kind, anchor = "start") => {
@@ -226,10 +230,10 @@ function chamber(root, box, wide, u, name) {
   const lines = places.map(([at, row], index) =>
     label(group, at, y + row * u, index === 0 ? "value" : index === 1 ? "busy" : "small", at === right ? "end" : "start"));
   const flag = wide ? label(group, x + w / 2, y + h + 1.3 * u, "flag", "middle") : label(group, right - 5.2 * u, y + 1.5 * u, "flag", "end");
-  return { group, gauge, bar, lines, flag, wide };
+  return { group, gauge, bar, lines, flag, wide, roomy: w > 12 * u };
 }
 
-function fillChamber({ group, gauge, bar, lines, flag, wide }, stage, flow) {
+function fillChamber({ group, gauge, bar, lines, flag, wide, roomy }, stage, flow) {
   const busy = stage.busy ?? 0;
   const tall = Math.min(1, busy) * bar.h;
   const at = step(stage.busy);
@@ -237,7 +241,7 @@ function fillChamber({ group, gauge, bar, lines, flag, wide }, stage, flow) {
   set(group, { "data-step": stage.busy == null ? "unknown" : at, "data-origin": origin ? "yes" : "no" });
   set(gauge, { y: (bar.y + bar.h - tall).toFixed(1), height: tall.toFixed(1) });
   words(lines[0], format.rate(stage.rate_eps));
-  words(lines[1], stage.busy == null ? "busy: not told yet" : `busy ${format.percent(busy)} ${RAMP[at][1]}`);
+  words(lines[1], stage.busy == null ? "busy: not told yet" : `busy ${format.percent(busy)} ${RAMP[at][1]}${roomy ? `  waits ${format.percent(1 - busy)}` : ""}`);
   const room = stage.capacity_eps ? `could do ${format.rate(stage.capacity_eps)}` : "";
   const queue = stage.per_batch == null ? "" : `${format.short(stage.per_batch)} ${UNITS[stage.stage]} a batch`;
   words(lines[2], wide ? queue : "");

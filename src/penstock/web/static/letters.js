@@ -10,7 +10,9 @@ export function letterBox(pipeline) {
   if (pipeline === shown) return;
   shown = pipeline;
   $("letters").replaceChildren();
-  put($("letters-said"), "records that were set aside, with the reason and their bytes");
+  put($("letters-said"), $("letters-load").hidden
+    ? "Of a recording there is no topic to look into."
+    : "records that were set aside, with the reason and their bytes");
 }
 
 export function wireLetters(pipeline) {

@@ -5,7 +5,7 @@ import { element, put } from "./dom.js";
 import * as format from "./format.js";
 
 const sync = uPlot.sync("time");
-const HEIGHT = 170;
+const HEIGHT = 165;
 
 /** Colours come from the style sheet, so that light and dark have their own. */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -37,7 +37,7 @@ const PLANS = [
     title: "Lag by partition", about: "records that wait, stacked", say: format.short, stacked: true, floor: 10,
     empty: "No look at the topic's ends yet: Kafka may be away.",
     lines: (history) => history.named("lag_").map((key, index, all) => ({
-      key, label: key === "lag_rest" ? "others" : key.slice(4), colour: `--step-${Math.round((index / Math.max(1, all.length - 1)) * 7)}`,
+      key, label: key === "lag_rest" ? "others" : `partition ${key.slice(4)}`, colour: `--step-${Math.round((index / Math.max(1, all.length - 1)) * 7)}`,
     })),
   },
   {
@@ -59,7 +59,7 @@ const PLANS = [
       .map((name, index) => ({ key: `phase_${name}`, label: name, colour: `--phase-${index}` })),
   },
   {
-    title: "State", about: "memory, and what each batch adds to the checkpoint", say: format.bytes, floor: 1 << 20,
+    title: "State", about: "kept, and added by a batch", say: format.bytes, floor: 1 << 20,
     empty: "No state, or no account of it yet: it comes with Spark's own samples.",
     lines: () => [
       { key: "state_memory", label: "memory", colour: "--out", width: 2 },
@@ -82,7 +82,7 @@ const PLANS = [
     ],
   },
   {
-    title: "Processor and garbage collection", about: "cores; share of the time", say: (v) => (v == null ? format.NONE : v.toFixed(2)),
+    title: "Processor and GC", about: "cores; share of the time", say: (v) => (v == null ? format.NONE : v.toFixed(2)),
     floor: 1, empty: "No sample of the processes yet.",
     lines: () => [
       { key: "cpu", label: "cores", colour: "--out", width: 2 },
@@ -92,9 +92,13 @@ const PLANS = [
 ];
 
 class Plot {
-  /** @param {Plan} plan */
-  constructor(plan) {
+  /**
+   * @param {Plan} plan
+   * @param {Plot[]} others  all plots, this one among them: keys move the cursor of each
+   */
+  constructor(plan, others) {
     this.plan = plan;
+    this.others = others;
     this.key = "";
     /** @type {uPlot|null} */
     this.plot = null;
@@ -136,9 +140,9 @@ class Plot {
       const text = element("b");
       return { node: element("span", {}, swatch, `${line.label} `, text), text };
     });
-    // Many partitions have no room for a name each: the table has them.
-    const few = lines.length <= 9 ? this.items : [];
-    this.legend.replaceChildren(...few.map((item) => item.node));
+    // Many partitions have no room for a name each: their sum and the worst stand for them.
+    this.crowd = lines.length > 6 ? [element("span"), element("span")] : null;
+    this.legend.replaceChildren(...(this.crowd ?? this.items.map((item) => item.node)));
     this.plot = new uPlot(this.options(lines), this.data, this.canvas);
   }
 
@@ -157,9 +161,11 @@ class Plot {
           : { range: (_plot, _low, high) => [0, Math.max(plan.floor ?? 1, high) * 1.12] },
       },
       axes: [
-        { stroke: ink, font, grid: { show: false }, ticks: { ...rule, size: 4 }, size: em() * 1.6, space: em() * 5 },
+        { stroke: ink, font, grid: { show: false }, ticks: { ...rule, size: 4 }, size: em() * 1.6, space: em() * 5,
+          values: (_plot, splits, _axis, _space, step) => splits.map((at) => format.clock(at * 1000).slice(0, step < 60 ? 8 : 5)) },
         { stroke: ink, font, grid: rule, ticks: { show: false }, size: em() * 4.4, space: em() * 2,
-          values: (_plot, splits) => splits.map((value) => (value == null ? "" : plan.log && !/^10*$/.test(String(value)) ? "" : plan.say(value))) },
+          ...(plan.log ? { filter: (_plot, splits) => splits.map((value) => (/^10*$/.test(String(value)) ? value : null)) } : {}),
+          values: (_plot, splits) => splits.map((value) => (value == null ? "" : plan.say(value))) },
       ],
       series: [{}, ...lines.map((line) => ({
         label: line.label, stroke: colour(line.colour), width: line.width ?? 1, dash: line.dash,
@@ -188,7 +194,7 @@ class Plot {
       ctx.moveTo(x, top);
       ctx.lineTo(x, top + tall);
       ctx.stroke();
-      const word = MARKS[mark.kind]?.word ?? "";
+      const word = MARKS[mark.kind]?.word || mark.text.split(":")[0].slice(0, 22);
       const room = ctx.measureText(word).width + 8 * scale;
       if (word && x >= free) {
         const right = x + room > left + width;
@@ -204,13 +210,17 @@ class Plot {
   say() {
     if (!this.plot || !this.raw) return;
     const chosen = this.plot.cursor.idx;
-    const told = this.lines.map((line, index) => {
-      const column = this.raw[index + 1];
-      const value = chosen == null ? column.findLast((one) => one != null) : column[chosen];
-      const text = this.plan.say(value ?? null);
+    const values = this.raw.slice(1).map((column) => (chosen == null ? column.findLast((one) => one != null) : column[chosen]) ?? null);
+    let told = this.lines.map((line, index) => {
+      const text = this.plan.say(values[index]);
       put(this.items[index].text, text);
       return `${line.label} ${text}`;
     });
+    if (this.crowd) {
+      const worst = values.indexOf(Math.max(...values));
+      told = [`together ${this.plan.say(values.reduce((sum, value) => sum + value, 0))}`, `most in ${told[worst] ?? "none"}`];
+      told.forEach((text, index) => put(this.crowd[index], text));
+    }
     const when = chosen == null ? "now" : `at ${format.clock(this.raw[0][chosen] * 1000)}`;
     this.canvas.setAttribute("aria-label", `${this.plan.title}, ${when}: ${told.join(", ")}. Arrow keys move in time.`);
   }
@@ -221,12 +231,17 @@ class Plot {
     const last = this.data[0].length - 1;
     const at = this.plot.cursor.idx ?? last;
     const steps = { ArrowLeft: at - 1, ArrowRight: at + 1, PageUp: at - 30, PageDown: at + 30, Home: 0, End: last };
-    if (pressed.key === "Escape") this.plot.setCursor({ left: -10, top: -10 });
+    if (pressed.key === "Escape") this.others.forEach((plot) => plot.point(null));
     else if (pressed.key in steps) {
-      const to = Math.min(last, Math.max(0, steps[pressed.key]));
-      this.plot.setCursor({ left: this.plot.valToPos(this.data[0][to], "x"), top: 20 });
+      const seconds = this.data[0][Math.min(last, Math.max(0, steps[pressed.key]))];
+      this.others.forEach((plot) => plot.point(seconds));
     } else return;
     pressed.preventDefault();
+  }
+
+  /** Put the cursor at a moment, or away. */
+  point(seconds) {
+    this.plot?.setCursor(seconds == null ? { left: -10, top: -10 } : { left: this.plot.valToPos(seconds, "x"), top: 20 });
   }
 
   resize() {
@@ -263,7 +278,9 @@ function stacked(values) {
 export class Plots {
   /** @param {HTMLElement} parent */
   constructor(parent) {
-    this.plots = PLANS.map((plan) => new Plot(plan));
+    /** @type {Plot[]} */
+    this.plots = [];
+    for (const plan of PLANS) this.plots.push(new Plot(plan, this.plots));
     parent.replaceChildren(...this.plots.map((plot) => plot.node));
     new ResizeObserver(() => this.plots.forEach((plot) => plot.resize())).observe(parent);
   }

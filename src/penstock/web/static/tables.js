@@ -77,7 +77,7 @@ export function drawPartitions(glance) {
   sheet($("partitions"), "Partitions, worst first", [
     { name: "partition", text: (p) => String(p.partition) },
     { name: "lag", kind: "n", text: (p) => format.count(p.lag) },
-    { name: "share of the worst", text: (p) => "▇".repeat(Math.round((12 * p.lag) / most)) || "·", kind: "bars" },
+    { name: "of the worst", text: (p) => "▇".repeat(Math.round((12 * p.lag) / most)) || "·", kind: "bars" },
     { name: "oldest", kind: "n", text: (p) => (p.lag ? format.time(p.age_ms) : format.NONE) },
     { name: "in", kind: "n", text: (p) => format.rate(p.rate_eps) },
     { name: "end", kind: "n", text: (p) => format.count(p.end) },
@@ -117,7 +117,7 @@ export function drawMachine(glance) {
     { name: "state", text: (b) => (b.alive ? "● up" : "■ gone"), mark: (b) => (b.alive ? "good" : "critical") },
     { name: "in", kind: "n", text: (b) => (b.bytes_in_per_s == null ? format.NONE : `${format.bytes(b.bytes_in_per_s)}/s`) },
     { name: "out", kind: "n", text: (b) => (b.bytes_out_per_s == null ? format.NONE : `${format.bytes(b.bytes_out_per_s)}/s`) },
-    { name: "produce p99", kind: "n", text: (b) => format.time(b.produce_p99_ms) },
+    { name: "p99", kind: "n", text: (b) => format.time(b.produce_p99_ms) },
     { name: "disk", kind: "n", text: (b) => format.bytes(b.disk_bytes) },
   ], health?.brokers ?? [], (b) => String(b.id));
 }
