@@ -7,10 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import uvicorn
-
 from penstock.web.app import Site, application
-from penstock.web.server import Place, configured
+from penstock.web.server import Place, Server
 
 
 @contextmanager
@@ -18,7 +16,7 @@ def served(site: Site, place: Place | None = None) -> Iterator[int]:
     """The port on which it is served, until the end."""
     place = place or Place(port=0)
     listener = place.bind()
-    server = uvicorn.Server(configured(application(site, place.names, place.token), place))
+    server = Server(application(site, place.names, place.token), place)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:

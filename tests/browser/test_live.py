@@ -82,7 +82,7 @@ def await_level(page: Page, levels: str) -> None:
     until(
         page,
         "([levels]) => levels.includes(document.body.dataset.level)",
-        arg=[levels.split()],
+        levels.split(),
         within_ms=SEEN_WITHIN_MS,
     )
 
@@ -121,7 +121,7 @@ def test_numbers_move_and_a_killed_broker_is_seen_and_forgotten_once_it_is_back(
     until(
         page,
         "([before]) => document.getElementById('figures').innerText !== before",
-        arg=[numbers],
+        numbers,
         within_ms=SEEN_WITHIN_MS,
     )
 

@@ -180,6 +180,7 @@ def test_a_pipeline_that_went_silent_is_said_so(open_page: Open, tmp_path: Path)
         page.wait_for_selector("body.silent")
         assert "s ago" in text(page, "#heard")
         assert "Silent" in text(page, "#headline")
+        page.close()
 
 
 def test_several_pipelines_stand_side_by_side(open_page: Open, tmp_path: Path) -> None:
@@ -195,6 +196,7 @@ def test_several_pipelines_stand_side_by_side(open_page: Open, tmp_path: Path) -
         until(page, "document.getElementById('of').textContent.includes('clickstream')")
         page.click("#tabs a:has-text('payments')")
         until(page, "document.getElementById('of').textContent.includes('payments')")
+        page.close()
 
 
 def test_an_empty_data_directory_explains_itself(open_page: Open, tmp_path: Path) -> None:
@@ -202,6 +204,7 @@ def test_an_empty_data_directory_explains_itself(open_page: Open, tmp_path: Path
         page = open_page(f"http://127.0.0.1:{port}/")
         page.wait_for_selector("#empty:not([hidden])")
         assert "penstock demo clickstream" in text(page, "#empty")
+        page.close()
 
 
 def test_what_a_pipeline_wrote_is_shown_as_text(open_page: Open, tmp_path: Path) -> None:
@@ -214,6 +217,7 @@ def test_what_a_pipeline_wrote_is_shown_as_text(open_page: Open, tmp_path: Path)
         assert hostile in text(page, "#marks")
         assert page.locator("#marks img").count() == 0
         assert page.title() != "owned"
+        page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -38,6 +38,8 @@ class Site:
     """Where a pipeline's Kafka is; None where there is none to ask."""
     epoch: str = ""
     """Tells this process's streams from those of one before it."""
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the server ends."""
 
     def pipelines(self) -> list[str]:
         if isinstance(self.source, Recording):
@@ -59,14 +61,15 @@ class Site:
                 self.source,
                 int(at) if at.isdecimal() else None,
                 int(speed) if speed.isdecimal() and int(speed) in SPEEDS else 1,
+                self.closing,
             )
         last_id = request.headers.get("last-event-id", "")
-        return live(self.source, asked.get("pipeline", ""), last_id, self.epoch)
+        return live(self.source, asked.get("pipeline", ""), last_id, self.epoch, self.closing)
 
 
 def application(site: Site, names: Collection[str] = (), token: str | None = None) -> Starlette:
     """`names` are those under which browsers may ask, beside localhost and addresses."""
-    site = Site(site.source, site.kafka, secrets.token_hex(4))
+    site = replace(site, epoch=secrets.token_hex(4), closing=asyncio.Event())
 
     async def page(_request: Request) -> Response:
         return FileResponse(STATIC / "index.html")
@@ -93,7 +96,7 @@ def application(site: Site, names: Collection[str] = (), token: str | None = Non
     async def favicon(_request: Request) -> Response:
         return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", page),
             Route("/about", about),
@@ -106,6 +109,8 @@ def application(site: Site, names: Collection[str] = (), token: str | None = Non
         middleware=[Middleware(Guard, names=names, token=token)],
         exception_handlers={Exception: _broken},
     )
+    app.state.closing = site.closing
+    return app
 
 
 _NO_LETTERS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable
@@ -16,8 +17,7 @@ from penstock.errors import PenstockError
 FIRST_PORT = 8400
 _PORTS_TRIED = 50
 _TOKEN_LENGTH_MIN = 16
-_STOP_WITHIN_S = 1
-"""Streams never end by themselves."""
+_STOP_WITHIN_S = 3
 
 
 @dataclass(frozen=True)
@@ -93,22 +93,38 @@ def _bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def configured(app: Starlette, place: Place) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=_STOP_WITHIN_S,
-        ssl_certfile=place.certificate,
-        ssl_keyfile=place.key,
-    )
+class Server(uvicorn.Server):
+    """Serves an application until it is told to end."""
+
+    def __init__(self, app: Starlette, place: Place, ready: Callable[[], None] = lambda: None) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+                timeout_graceful_shutdown=_STOP_WITHIN_S,
+                ssl_certfile=place.certificate,
+                ssl_keyfile=place.key,
+            )
+        )
+        self._closing: asyncio.Event = app.state.closing
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._closing.set()
+        await super().shutdown(sockets)
 
 
 def serve(app: Starlette, place: Place, listener: socket.socket, ready: Callable[[str], None]) -> None:
     """Serve until Ctrl-C; `ready` hears the address once it answers."""
-    server = _Server(configured(app, place), lambda: ready(place.url(listener)))
+    server = Server(app, place, lambda: ready(place.url(listener)))
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
@@ -119,14 +135,3 @@ def serve(app: Starlette, place: Place, listener: socket.socket, ready: Callable
         ) from error
     finally:
         listener.close()
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._ready()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.observe.series import FINE_MS, FINE_POINTS
@@ -23,11 +24,13 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def live(watch: Watch, shown: str, last_id: str, epoch: str) -> AsyncIterator[bytes]:
+async def live(
+    watch: Watch, shown: str, last_id: str, epoch: str, closing: asyncio.Event
+) -> AsyncIterator[bytes]:
     """All pipelines as cards, and one of them in full."""
     yield _RETRY
     sent_ms = _resumed_ms(last_id, epoch, shown)
-    while True:
+    while not closing.is_set():
         began = time.monotonic()
         cards, picture = await asyncio.to_thread(_look, watch, shown, _wall_ms())
         yield event("cards", cards)
@@ -36,7 +39,13 @@ async def live(watch: Watch, shown: str, last_id: str, epoch: str) -> AsyncItera
             made = await asyncio.to_thread(_content, picture, sent_ms)
             sent_ms = picture.glance.now_ms
             yield event(kind, made, f"{epoch}/{sent_ms}/{shown}")
-        await asyncio.sleep(max(0.1, _EVERY_S - (time.monotonic() - began)))
+        await _pause(closing, max(0.1, _EVERY_S - (time.monotonic() - began)))
+
+
+async def _pause(closing: asyncio.Event, seconds: float) -> None:
+    """Wait, but not beyond the end of the server: a stream never ends by itself."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(closing.wait(), seconds)
 
 
 def _look(watch: Watch, shown: str, now_ms: int) -> tuple[list[object], Picture | None]:
@@ -75,14 +84,16 @@ class Clock:
         return min(self.end_ms, self.at_ms + round((self.seconds() - self._began) * 1000 * self.speed))
 
 
-async def replayed(recording: Recording, at_ms: int | None, speed: int) -> AsyncIterator[bytes]:
+async def replayed(
+    recording: Recording, at_ms: int | None, speed: int, closing: asyncio.Event
+) -> AsyncIterator[bytes]:
     """A recording, from a moment on. Each page has a clock of its own, so that asking changes nothing."""
     yield _RETRY
     start_ms, end_ms = recording.start_ms, recording.end_ms
     clock = Clock(start_ms, end_ms, start_ms if at_ms is None else at_ms, speed)
     playback = Playback(recording)
     sent_ms: int | None = None
-    while True:
+    while not closing.is_set():
         now_ms = clock.now_ms()
         if now_ms != sent_ms:
             picture = await asyncio.to_thread(playback.picture, now_ms)
@@ -94,4 +105,4 @@ async def replayed(recording: Recording, at_ms: int | None, speed: int) -> Async
             sent_ms = now_ms
         else:
             yield b": still\n\n"
-        await asyncio.sleep(_EVERY_S)
+        await _pause(closing, _EVERY_S)
