@@ -228,6 +228,10 @@ def test_it_fits_from_a_phone_to_a_wall(
     page = open_page(replay_url, viewport={"width": width, "height": height}, color_scheme=scheme)
     for name, second in (("healthy", 260), ("pressed", PRESSED_S), ("away", AWAY_S[0] + 12)):
         to_second(page, second)
-        page.screenshot(path=pictures / f"{name}-{scheme}-{width}.png", full_page=True)
+        # All of it at once, with the bar of the replay at the end and not in the middle.
+        page.set_viewport_size({"width": width, "height": page.evaluate("document.body.scrollHeight")})
+        page.wait_for_timeout(300)
+        page.screenshot(path=pictures / f"{name}-{scheme}-{width}.png")
+        page.set_viewport_size({"width": width, "height": height})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.documentElement.dataset.theme") == scheme

@@ -136,18 +136,21 @@ def _kafka(at: Sight) -> Iterator[Alert]:
     health = at.now.health
     if health is None:
         return
+
+    def since_ms(name: str) -> int:
+        return at.series.held_since(name, lambda counts: counts > 0) or health.at_ms
+
     for broker in health.brokers:
         if not broker.alive:
             up = sum(other.alive for other in health.brokers)
             reason = f"broker {broker.id} does not answer; {up} of {len(health.brokers)} are up"
-            yield Alert("BrokerGone", "critical", reason, health.at_ms)
+            yield Alert("BrokerGone", "critical", reason, since_ms("brokers_down"))
     if health.offline:
         reason = f"{_counted(health.offline, 'partition')} without a leader: nobody can write or read them"
-        yield Alert("PartitionsOffline", "critical", reason, health.at_ms)
+        yield Alert("PartitionsOffline", "critical", reason, since_ms("offline"))
     if health.under_replicated:
-        since_ms = at.series.held_since("under_replicated", lambda counts: counts > 0)
         reason = f"{_counted(health.under_replicated, 'partition')} with fewer copies than they should have"
-        yield Alert("PartitionsUnderReplicated", "warning", reason, since_ms or health.at_ms)
+        yield Alert("PartitionsUnderReplicated", "warning", reason, since_ms("under_replicated"))
 
 
 def _pressure(at: Sight) -> Iterator[Alert]:

@@ -78,7 +78,9 @@ class Board:
                 self._feed_load(seen)
             case Health():
                 self._health = seen
-                self.series.put(seen.at_ms, {"under_replicated": seen.under_replicated})
+                down = sum(not broker.alive for broker in seen.brokers)
+                troubles = {"under_replicated": seen.under_replicated, "offline": seen.offline}
+                self.series.put(seen.at_ms, {**troubles, "brokers_down": down})
             case Verdict():
                 self._audit = seen
 

@@ -80,10 +80,15 @@ class Flow:
         self.last, self._last_end_ms = batch, batch.at_ms
         cycle = Cycle(batch.at_ms, cycle_ms, batch.receipt, Spread.of(batch.latency))
         self._cycles.append(cycle)
-        self._grouped = self._grouped or batch.receipt.opened > 0
+        self._grouped = self._grouped or batch.receipt.opened > 0 or self._is_grouped(batch.receipt)
         for sink in batch.receipt.sinks:
             self._count(sink, again)
         return cycle
+
+    def _is_grouped(self, receipt: Receipt) -> bool:
+        """Whether a sink gets rows of sessions or windows."""
+        facts = [self.facts[sink.name] for sink in receipt.sinks if sink.name in self.facts]
+        return any({"live", "final"} & set(one.rows) for one in facts)
 
     def _count(self, sink: SinkReceipt, again: bool) -> None:
         totals = self._sinks.setdefault(sink.name, _SinkTotals())

@@ -42,7 +42,7 @@ const PLANS = [
   },
   {
     title: "Latency", about: "event to visible, logarithmic", say: format.time, log: true,
-    empty: "No latencies: the spec names no column with the time an event was made (source.created).",
+    empty: "No latencies yet. They need a column with the time an event was made (source.created).",
     lines: () => [
       { key: "max", label: "max", colour: "--faint", width: 1 },
       { key: "p999", label: "p99.9", colour: "--l3", width: 1 },
@@ -151,8 +151,10 @@ class Plot {
     const rule = { stroke: colour("--rule"), width: 1 };
     const font = `${Math.round(em() * 0.72)}px system-ui, sans-serif`;
     const { plan } = this;
+    const decades = (_plot, splits) => splits.map((value) => (/^10*$/.test(String(value)) ? value : null));
+    const few = plan.log ? { filter: decades } : {};
     return {
-      width: Math.max(200, this.canvas.clientWidth), height: height(), legend: { show: false }, pxAlign: 1,
+      width: Math.max(200, this.canvas.clientWidth), height: height(), legend: { show: false }, padding: [em() * 0.6, em() * 0.5, 0, 0],
       cursor: { sync: { key: sync.key, setSeries: false }, points: { show: false }, drag: { x: false, y: false } },
       scales: {
         x: { time: true, range: () => this.span },
@@ -161,10 +163,9 @@ class Plot {
           : { range: (_plot, _low, high) => [0, Math.max(plan.floor ?? 1, high) * 1.12] },
       },
       axes: [
-        { stroke: ink, font, grid: { show: false }, ticks: { ...rule, size: 4 }, size: em() * 1.6, space: em() * 5,
+        { stroke: ink, font, grid: { show: false }, ticks: { ...rule, size: 4 }, size: em() * 1.6, space: em() * 3.8,
           values: (_plot, splits, _axis, _space, step) => splits.map((at) => format.clock(at * 1000).slice(0, step < 60 ? 8 : 5)) },
-        { stroke: ink, font, grid: rule, ticks: { show: false }, size: em() * 4.4, space: em() * 2,
-          ...(plan.log ? { filter: (_plot, splits) => splits.map((value) => (/^10*$/.test(String(value)) ? value : null)) } : {}),
+        { stroke: ink, font, grid: { ...rule, ...few }, ticks: { show: false }, size: em() * 4.4, space: em() * 2, ...few,
           values: (_plot, splits) => splits.map((value) => (value == null ? "" : plan.say(value))) },
       ],
       series: [{}, ...lines.map((line) => ({
@@ -196,8 +197,8 @@ class Plot {
       ctx.stroke();
       const word = MARKS[mark.kind]?.word || mark.text.split(":")[0].slice(0, 22);
       const room = ctx.measureText(word).width + 8 * scale;
-      if (word && x >= free) {
-        const right = x + room > left + width;
+      const right = x + room > left + width;
+      if (word && (right ? x - room : x) >= free) {
         ctx.textAlign = right ? "right" : "left";
         ctx.fillText(word, right ? x - 4 * scale : x + 4 * scale, top + 1);
         free = x + room;
@@ -214,7 +215,7 @@ class Plot {
     let told = this.lines.map((line, index) => {
       const text = this.plan.say(values[index]);
       put(this.items[index].text, text);
-      return `${line.label} ${text}`;
+      return `${line.label}${this.crowd ? ":" : ""} ${text}`;
     });
     if (this.crowd) {
       const worst = values.indexOf(Math.max(...values));
@@ -261,7 +262,7 @@ const MARKS = {
   back: { word: "back", colour: "--good" },
   failed: { word: "batch failed", colour: "--critical" },
   stop: { word: "stopped", colour: "--muted" },
-  news: { word: "", colour: "--rule-strong" },
+  news: { word: "", colour: "--muted" },
 };
 
 /** Each line on top of those before it; the highest is drawn first, so that none hides another. */
