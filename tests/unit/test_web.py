@@ -163,6 +163,10 @@ def test_only_reading_is_allowed(page: Asked, method: str) -> None:
     assert page.ask("/", method).status == 405
 
 
+def test_asking_for_the_head_of_a_stream_does_not_begin_one(page: Asked) -> None:
+    assert page.ask("/events?pipeline=clickstream", "HEAD").status == 200
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [

@@ -84,6 +84,8 @@ def application(site: Site, names: Collection[str] = (), token: str | None = Non
         )
 
     async def events(request: Request) -> Response:
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         return StreamingResponse(site.stream(request), media_type="text/event-stream")
 
     async def letters(request: Request) -> Response:

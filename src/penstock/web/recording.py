@@ -56,6 +56,7 @@ def _entries(path: Path) -> list[Seen]:
         return []
     if path.name == journal_file(path.parent).name:
         return list(RunReader(path.parent).new())
+    # A journal under another name: a run's directory is made around it.
     with tempfile.TemporaryDirectory() as alone:
         journal_file(Path(alone)).symlink_to(path.absolute())
         return list(RunReader(Path(alone)).new())

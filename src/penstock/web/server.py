@@ -103,6 +103,7 @@ class Server(uvicorn.Server):
                 log_level="warning",
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 lifespan="off",
                 timeout_graceful_shutdown=_STOP_WITHIN_S,
                 ssl_certfile=place.certificate,
