@@ -248,6 +248,18 @@ def test_the_worst_comes_first_and_is_the_verdict() -> None:
     assert judged.reason.endswith("(2 more below)")
 
 
+def test_a_backlog_that_is_no_alert_yet_is_not_called_healthy() -> None:
+    board = Board("clickstream")
+    entries = [Note(0, "running"), *batches(range(1, NOW_S + 1)), *lags(0, done=150_000)]
+    for entry in sorted(entries, key=lambda entry: entry.at_ms):
+        board.feed(entry)
+    told = alerts(board, NOW_MS, alive=True)
+    judged = judge(board.glance(NOW_MS), told)
+    assert told == ()
+    assert (judged.level, judged.headline) == ("warning", "Catching up")
+    assert judged.reason.startswith("The oldest record has waited for 15 s; ")
+
+
 def test_a_pipeline_in_one_sentence() -> None:
     board = Board("clickstream")
     nothing = judge(board.glance(0), ())

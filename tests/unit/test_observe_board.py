@@ -77,6 +77,17 @@ def test_a_pipeline_that_stands_still_is_not_shown_at_its_last_rate(entries: lis
     assert {(stage.rate_eps, stage.busy) for stage in later.flows[0].stages} == {(0, 0)}
 
 
+def test_after_a_quiet_night_a_rate_is_not_near_zero() -> None:
+    found = [entry for entry in Run(60).entries() if isinstance(entry, Batch)]
+    first, second = found[-2:]
+    night_ms = 8 * 3_600_000
+    receipt = replace(second.receipt, started_at_ms=second.receipt.started_at_ms + night_ms)
+    board = Board("clickstream")
+    board.feed(first)
+    board.feed(replace(second, at_ms=second.at_ms + night_ms, receipt=receipt))
+    assert board.glance(second.at_ms + night_ms).rate_out_eps > receipt.records / 20 > 100
+
+
 def test_the_age_of_what_waits_is_since_the_topic_reached_further() -> None:
     board = Board("p")
     for second in range(100):

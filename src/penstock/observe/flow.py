@@ -71,8 +71,9 @@ class Flow:
 
     def feed_batch(self, batch: Batch) -> Cycle:
         again = self.holds(batch.receipt)
-        began_ms = self._last_end_ms or batch.receipt.started_at_ms
-        # After a pause a batch answers for its own time only.
+        # A pause before it counts for no longer than the window: after a quiet night a rate is not near 0.
+        started_ms = batch.receipt.started_at_ms
+        began_ms = max(self._last_end_ms, started_ms - WINDOW_MS) if self._last_end_ms else started_ms
         cycle_ms = float(max(1, batch.at_ms - began_ms, batch.receipt.total_ms))
         self._awaited[batch.receipt.batch] = (batch, began_ms)
         while len(self._awaited) > _AWAITED_MAX:

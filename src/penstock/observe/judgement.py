@@ -23,6 +23,9 @@ class Judgement:
     """One sentence."""
 
 
+_CATCHING_UP_MS = 10_000
+"""Less is a long batch; more is a start, or a burst, and no alert until it lasts."""
+
 _HEADLINES = {
     "RecordsLost": "Records are lost",
     "RecordsDuplicated": "Records are doubled",
@@ -53,6 +56,9 @@ def judge(now: Glance, alerts: Sequence[Alert]) -> Judgement:
         return Judgement("idle", "Starting", f"No batch yet: {now.note or 'waiting for the first events'}.")
     if now.rate_in_eps < 0.5 and now.rate_out_eps < 0.5 and not (now.lag and now.lag.records):
         return Judgement("idle", "Idle", f"Nothing comes in, and nothing waits.{_audited(now)}")
+    if now.lag and now.lag.age_ms >= _CATCHING_UP_MS:
+        waited = f"The oldest record has waited for {now.lag.age_ms / 1000:,.0f} s"
+        return Judgement("warning", "Catching up", f"{waited}; {_keeps_up(now)}.{_audited(now)}")
     fresh = f"Results are {now.quantiles.p99 / 1000:.1f} s old at p99" if now.quantiles else "Batches run"
     return Judgement("good", "Healthy", f"{fresh}, {_keeps_up(now)}.{_audited(now)}")
 

@@ -55,8 +55,8 @@ const PLANS = [
     title: "Batch by phase", about: "milliseconds, stacked", say: format.time, stacked: true, floor: 100,
     empty: "No batch yet.",
     lines: (history) => ["offsets", "planning", "log", "compute", "sinks", "commit"]
-      .filter((name) => history.named(`phase_${name}`).length)
-      .map((name, index) => ({ key: `phase_${name}`, label: name, colour: `--phase-${index}` })),
+      .map((name, index) => ({ key: `phase_${name}`, label: name, colour: `--phase-${index}` }))
+      .filter((line) => history.named(line.key).length),
   },
   {
     title: "State", about: "kept, and added by a batch", say: format.bytes, floor: 1 << 20,
