@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from penstock.web.app import Site, application
 from penstock.web.server import Place, Server
@@ -28,3 +30,14 @@ def served(site: Site, place: Place | None = None) -> Iterator[int]:
         server.should_exit = True
         thread.join(10)
         listener.close()
+
+
+def secured_place(directory: Path, token: str) -> Place:
+    """A place with a certificate of its own making."""
+    key, certificate = directory / "key.pem", directory / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+         "-keyout", str(key), "-out", str(certificate), "-days", "1", "-subj", "/CN=localhost"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return Place(port=0, certificate=certificate, key=key, token=token)

@@ -89,10 +89,11 @@ def test_numbers_move_and_a_killed_broker_is_seen_and_forgotten_once_it_is_back(
         seen.add(page.inner_text("#figures"))
         page.wait_for_timeout(500)
     assert len(seen) >= 4
-    until(page, f"() => !{TROUBLE}", within_ms=SEEN_WITHIN_MS)
     page.screenshot(path=pictures / "live.png", full_page=True)
 
-    broker(data).kill()
+    victim = broker(data)
+    until(page, f"() => !{TROUBLE}", within_ms=SEEN_WITHIN_MS)
+    victim.kill()
     killed = time.monotonic()
     until(page, f"() => {TROUBLE}", within_ms=SEEN_WITHIN_MS)
     print(f"a killed broker is on the page after {time.monotonic() - killed:.1f} s")  # noqa: T201

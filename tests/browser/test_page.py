@@ -15,7 +15,7 @@ from penstock.web.app import Site
 from penstock.web.server import Place
 from penstock.web.watched import Watch
 from tests.browser.conftest import SPEC, Open, until
-from tests.pages import served
+from tests.pages import secured_place, served
 from tests.runs import AWAY_S, BURST_S, START_MS, Run, write
 
 if TYPE_CHECKING:
@@ -180,6 +180,25 @@ def test_a_pipeline_that_went_silent_is_said_so(open_page: Open, tmp_path: Path)
         page.wait_for_selector("body.silent")
         assert "s ago" in text(page, "#heard")
         assert "Silent" in text(page, "#headline")
+        page.close()
+
+
+def test_the_token_is_asked_for_once(open_page: Open, tmp_path: Path) -> None:
+    data = DataDir.at(tmp_path / "data")
+    write(data.runs / "clickstream", Run(60, start_ms=int(time.time() * 1000) - 60_000).entries())
+    place = secured_place(tmp_path, "a-token-of-sixteen-or-more")
+    with served(Site(Watch(data, (), lambda _: SPEC, Limits())), place) as port:
+        url = f"https://127.0.0.1:{port}/"
+        page = open_page(url, errors_expected=True, ignore_https_errors=True)
+        page.fill("#token", "a guess")
+        page.click("text=Open")
+        page.wait_for_selector("text=This is not the token.")
+        page.fill("#token", "a-token-of-sixteen-or-more")
+        page.click("text=Open")
+        page.wait_for_selector("#sinks tbody tr")
+        page.goto(url)
+        page.wait_for_selector("#sinks tbody tr")
+        assert page.evaluate("document.cookie") == ""
         page.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from penstock.web.recording import Recording
 from penstock.web.server import Place
 from penstock.web.stream import Clock
 from penstock.web.watched import Watch, is_held
-from tests.pages import served
+from tests.pages import secured_place, served
 from tests.runs import START_MS, Run, write
 
 TOKEN = "a-token-of-sixteen-or-more"
@@ -278,17 +277,11 @@ def test_a_taken_port_is_said_so_and_the_next_free_one_is_found() -> None:
 
 @pytest.fixture(scope="module")
 def secured(data: DataDir, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    place = tmp_path_factory.mktemp("tls")
-    key, certificate = place / "key.pem", place / "cert.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-         "-keyout", str(key), "-out", str(certificate), "-days", "1", "-subj", "/CN=localhost"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    place = secured_place(tmp_path_factory.mktemp("tls"), TOKEN)
     unchecked = create_default_context()
     unchecked.check_hostname, unchecked.verify_mode = False, CERT_NONE
     site = Site(Watch(data, (), lambda _: SPEC, Limits()))
-    with served(site, Place(port=0, certificate=certificate, key=key, token=TOKEN)) as port:
+    with served(site, place) as port:
         yield Asked(port, unchecked)
 
 
