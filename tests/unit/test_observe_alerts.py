@@ -86,6 +86,16 @@ CASES: list[tuple[str, list[Seen], dict[str, object], list[tuple[str, str, str]]
         {"lag_warning_ms": 10**9},
         [("LagGrowing", "warning", "lag 720,000 records, 1.2 minutes, growing by 1,200/s for 9 minutes")],
     ),
+    (
+        "more comes each minute, and the next batch takes it all",
+        [
+            Note(0, "running"),
+            *batches(range(1, NOW_S + 1)),
+            *[Lag(s * 1000, {0: 50 * s * s}, {0: 50 * (s - 1) ** 2}) for s in range(1, NOW_S + 1)],
+        ],
+        {},
+        [],
+    ),
     ("lag grows by little", [Note(0, "running"), *lags(10), *batches(range(1, NOW_S + 1))], {}, []),
     (
         "records wait for three minutes",

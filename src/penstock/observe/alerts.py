@@ -37,6 +37,8 @@ class Limits:
     """So long lag must have grown."""
     growing_records: int = 1_000
     """By less than this in a minute it may be noise."""
+    growing_age_ms: int = 10_000
+    """What waits for less is what the next batch takes, and grows with the rate."""
     failures: int = 3
     pressure_ms: int = 120_000
     p99_ms: int | None = 2_000
@@ -75,7 +77,8 @@ def alerts(
 
 def _lag_growing(at: Sight) -> Iterator[Alert]:
     """Each minute's mean above the one before."""
-    if at.now.lag is None or at.now.phase == "stopped":
+    lag = at.now.lag
+    if lag is None or lag.age_ms < at.limits.growing_age_ms or at.now.phase == "stopped":
         return
     means: list[float] = []
     for minutes in range(15):

@@ -173,7 +173,7 @@ function flood({ group, parts }, rate, busy, u) {
   set(group, { "data-step": busy == null ? "unknown" : step(busy), "data-dry": rate > 0 ? "no" : "yes" });
   set(parts[0], { "stroke-width": (width + 0.3 * u).toFixed(2) });
   set(parts[1], { "stroke-width": width.toFixed(2) });
-  set(parts[2], { "stroke-width": (width * 0.4).toFixed(2) });
+  set(parts[2], { "stroke-width": (width * 0.26).toFixed(2) });
 }
 
 const label = (root, x, y, kind, anchor = "start") => {
