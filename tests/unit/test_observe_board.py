@@ -60,6 +60,25 @@ def test_a_batch_that_came_again_is_counted_once(entries: list[Seen]) -> None:
     assert {sink.replays for sink in glance.sinks} == {1}
 
 
+def test_a_second_query_has_a_flow_and_sinks_of_its_own_but_its_records_are_not_counted_again(
+    entries: list[Seen],
+) -> None:
+    board = Board("clickstream")
+    for entry in entries[:500]:
+        board.feed(entry)
+        if isinstance(entry, Batch):
+            [*_, sink] = entry.receipt.sinks
+            receipt = replace(
+                entry.receipt, query="clickstream-events", sinks=(replace(sink, name="events"),)
+            )
+            board.feed(replace(entry, receipt=receipt))
+    glance = board.glance(entries[499].at_ms)
+    batches = [entry for entry in entries[:500] if isinstance(entry, Batch)]
+    assert [flow.query for flow in glance.flows] == ["clickstream", "clickstream-events"]
+    assert glance.totals.records == sum(batch.receipt.records for batch in batches)
+    assert {sink.name for sink in glance.sinks if sink.query == "clickstream-events"} == {"events"}
+
+
 def test_rates_in_and_out_agree_while_it_keeps_up(entries: list[Seen]) -> None:
     glance = board_at(entries, 250).glance(START_MS + 250_000)
     assert glance.rate_in_eps == pytest.approx(glance.rate_out_eps, rel=0.1)

@@ -26,7 +26,7 @@ def web_command(
     pipelines: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PIPELINE]...",
+            metavar="PIPELINE",
             help="Pipelines: TOML files or names. All that ever ran in the data directory by default.",
         ),
     ] = None,

@@ -30,7 +30,7 @@ export function drawFigures(glance, objective_ms) {
     ["Rate in", format.rate(glance.rate_in_eps), "by the topic's ends", ""],
     ["Rate out", format.rate(glance.rate_out_eps), `${format.short(totals.records)} records so far`, ""],
     ["Last batch", format.time(batch?.total_ms), batch ? `no. ${format.count(batch.number)}, ${format.short(batch.records)} records` : "none yet", ""],
-    ["Set aside", format.fine(aside(glance.recent)), `rejected ${format.short(totals.rejected)} · late ${format.short(totals.late)}`, ""],
+    ["Set aside", format.fine(aside(glance.recent)), `${format.short(totals.rejected + totals.late + totals.refused)} records so far`, ""],
     ["Lost", audit ? format.count(audit.lost) : format.NONE, audit ? `audited at ${format.clock(audit.at_ms)}` : "no audit yet",
       audit?.lost ? "critical" : audit ? "good" : ""],
     ["Duplicated", audit ? format.count(audit.duplicated) : format.NONE, audit ? `${format.count(audit.batches)} batches compared` : "penstock audit --every",
