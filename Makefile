@@ -1,6 +1,6 @@
 # Penstock: with git and Python 3.11, `make run` and `make test` set up everything they need.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint unit integration sample faults bench format lock clean
+.PHONY: help setup run test lint unit integration sample browser faults bench format lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV_VERSION := 0.13.7
@@ -42,6 +42,9 @@ integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL
 
 sample: $(SYNCED) ## Try a few of the faults
 	$(BIN)/pytest tests/faults -m sample
+
+browser: $(SYNCED) ## Test the page in a Chromium, on a recorded run and on a real one
+	$(BIN)/pytest tests/browser
 
 faults: $(SYNCED) ## Do every fault at ROUNDS moments to a running pipeline, and judge; see docs/faults.md
 	$(BIN)/penstock faults --rounds $(ROUNDS) $(if $(JSON),--json $(JSON))
