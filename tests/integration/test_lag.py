@@ -94,7 +94,7 @@ def described(kafka: str, group: str) -> dict[int, dict[str, int]]:
 def committed(kafka: str, group: str, topic: str) -> dict[int, int]:
     """What a group holds; nothing while its coordinator does not answer.
 
-    An AdminClient that asks a coordinator which is not ready takes the process down (librdkafka 5040).
+    An AdminClient that asks a coordinator which is not ready takes the process down (librdkafka issue 5040).
     """
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group, **QUIET})
     try:

@@ -35,6 +35,8 @@ CASES: dict[str, tuple[LogEnd, int, int, Age]] = {
         LagTime(1_450, 1_000, 2_000)),
     "older than the first look: by the pace since": (
         log_end((10_000, 100), (20_000, 200)), 50, 20_000, LagTime(15_000, 10_000, None)),
+    "older than the first look, and next to nothing has come since": (
+        log_end((10_000, 100), (20_000, 102)), 50, 20_000, TooFewPoints(10_000)),
     "older than the first look, and the end stood still since": (
         log_end((10_000, 100), (20_000, 100)), 50, 20_000, TooFewPoints(10_000)),
     "the end stood still for an hour, and what waits came before": (

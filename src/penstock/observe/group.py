@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future, wait
-from dataclasses import dataclass
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock.sinks.topics import QUIET
 
-_ANSWER_TIMEOUT_S = 3.0
+_ANSWER_TIMEOUT_MS = 2_000
 _LAST_WORD_S = 2.0
+_POLL_S = 0.05
 _AGAIN_S = 3_600.0
 """Brokers forget the offsets of a group without members, after a week by default, also if nothing came in."""
 
@@ -30,30 +28,14 @@ def progress_group(query: str) -> str:
     return f"penstock.{query}"
 
 
-@dataclass(frozen=True)
-class _Commit:
-    offsets: Mapping[int, int]
-    at_s: float
-    answer: Future[ConsumerGroupTopicPartitions]
-
-    @property
-    def is_held(self) -> bool:
-        """A broker that is not ready refuses each partition by itself, and answers well."""
-        return self.answer.exception() is None and all(
-            place.error is None for place in self.answer.result().topic_partitions or ()
-        )
-
-
 class GroupOffsets:
     """Commits the positions of queries on one topic. It never waits nor fails: the next one carries it."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
-        self._admin: AdminClient | None = None
         self._reached: dict[str, Mapping[int, int]] = {}
-        self._asked: dict[str, _Commit] = {}
-        self._held: dict[str, _Commit] = {}
+        self._groups: dict[str, _Group] = {}
 
     def reached(self, query: str, offsets: Mapping[int, int]) -> None:
         """All before these offsets is in every sink of the query. From any thread."""
@@ -61,41 +43,70 @@ class GroupOffsets:
 
     def publish(self) -> None:
         """Ask the broker to hold what is new, unless it still owes an answer. From one thread."""
-        now_s = time.monotonic()
         for query, offsets in list(self._reached.items()):
-            if self._is_owed(query, now_s):
-                continue
-            held = self._held.get(query)
-            if held is None or held.offsets != offsets or now_s - held.at_s > _AGAIN_S:
-                self._ask(query, offsets, now_s)
+            if query not in self._groups:
+                self._groups[query] = _Group(self._bootstrap, progress_group(query))
+            self._groups[query].commit(self._topic, offsets)
 
     def close(self) -> None:
         """Have the last positions held, if the broker answers at once."""
-        for _ in range(2):  # an older one may be under way
+        deadline_s = time.monotonic() + _LAST_WORD_S
+        self.publish()
+        while time.monotonic() < deadline_s and not all(
+            self._groups[query].holds(offsets) for query, offsets in self._reached.items()
+        ):
+            time.sleep(_POLL_S)
             self.publish()
-            wait([commit.answer for commit in self._asked.values()], timeout=_LAST_WORD_S)
+        for group in self._groups.values():
+            group.close()
+        self._groups.clear()
 
-    def _is_owed(self, query: str, now_s: float) -> bool:
-        commit = self._asked.get(query)
-        if commit is None:
-            return False
-        if not commit.answer.done():
-            if now_s - commit.at_s <= 2 * _ANSWER_TIMEOUT_S:
-                return True
-            # A client that asked while its broker died may never be answered: the next one gets a new client.
-            self._admin = None
-        elif commit.is_held:
-            self._held[query] = commit
-        del self._asked[query]
-        return False
 
-    def _ask(self, query: str, offsets: Mapping[int, int], now_s: float) -> None:
-        places = [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]
-        wanted = ConsumerGroupTopicPartitions(progress_group(query), places)
-        self._admin = self._admin or AdminClient({"bootstrap.servers": self._bootstrap, **QUIET})
+class _Group:
+    """The offsets of one group, which has no members.
+
+    A consumer that reads nothing commits them. An AdminClient could, but one that did so while the group's
+    coordinator came back took the process down (an assertion in librdkafka 2.16; 1 of 2 broker restarts).
+    """
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._asked: Mapping[int, int] | None = None
+        self._held: Mapping[int, int] | None = None
+        self._held_s = 0.0
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": name,
+                "enable.auto.commit": False,
+                "on_commit": self._answered,
+                # Of a consumer that never joins its group, this is how long a commit, and the end of the
+                # consumer behind it, waits for a coordinator that is away: 45 s unless set.
+                "session.timeout.ms": _ANSWER_TIMEOUT_MS,
+                **QUIET,
+            }
+        )
+
+    def commit(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Ask for it if it is new and nothing else is asked for."""
+        self._consumer.poll(0)
+        is_old = time.monotonic() - self._held_s > _AGAIN_S
+        if self._asked is not None or (self.holds(offsets) and not is_old):
+            return
+        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         try:
-            asked = self._admin.alter_consumer_group_offsets([wanted], request_timeout=_ANSWER_TIMEOUT_S)
+            self._consumer.commit(offsets=places, asynchronous=True)
         except KafkaException:
             return
-        [answer] = asked.values()
-        self._asked[query] = _Commit(offsets, now_s, answer)
+        self._asked = offsets
+
+    def holds(self, offsets: Mapping[int, int]) -> bool:
+        return self._held == offsets
+
+    def _answered(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
+        # A broker that is not ready refuses each partition by itself.
+        if error is None and all(place.error is None for place in places):
+            self._held, self._held_s = self._asked, time.monotonic()
+        self._asked = None
+
+    def close(self) -> None:
+        self._consumer.close()

@@ -13,6 +13,10 @@ from statistics import median
 POINTS_MAX = 1_024
 """Of one partition. With a look each second that is 17 minutes, and what came before in ever less detail."""
 
+_GUESSED_MAX = 10
+"""How many times as many records as have been seen to come may lie before them: by the pace of two records in
+a silence, others that were 40 s old were an hour and a half."""
+
 
 @dataclass(frozen=True)
 class NoLag:
@@ -21,7 +25,7 @@ class NoLag:
 
 @dataclass(frozen=True)
 class TooFewPoints:
-    """The end has not been seen to move, so that the pace before it is unknown."""
+    """The end has hardly been seen to move, so that the pace before is unknown."""
 
     at_least_ms: int
 
@@ -92,10 +96,10 @@ class LogEnd:
 
     def _guessed(self, position: int, now_ms: int) -> Age:
         first, last = self._points[0], self._points[-1]
-        if last.offset == first.offset or last.at_ms == first.at_ms:
+        seen, before = last.offset - first.offset, first.offset - position
+        if before > _GUESSED_MAX * seen or last.at_ms == first.at_ms:
             return TooFewPoints(_since(first.at_ms, now_ms))
-        ms_a_record = (last.at_ms - first.at_ms) / (last.offset - first.offset)
-        at_ms = first.at_ms - (first.offset - position) * ms_a_record
+        at_ms = first.at_ms - before * (last.at_ms - first.at_ms) / seen
         return LagTime(_since(at_ms, now_ms), _since(first.at_ms, now_ms), None)
 
     def _thin(self) -> None:
