@@ -30,11 +30,11 @@ from penstock.observe.group import GroupOffsets
 from penstock.observe.journal import reached
 from penstock.observe.lag import TopicEnds
 from penstock.observe.recorder import Recorder
-from penstock.observe.run import journal_file
+from penstock.observe.run import journal_file, spec_file
 from penstock.paths import DataDir
 from penstock.preflight import KafkaFacts, Start, look, queries
 from penstock.sinks.topics import ensure_source_topic
-from penstock.spec import PipelineSpec
+from penstock.spec import PipelineSpec, ServiceAddresses, to_toml
 from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
 
 _VIEW_EVERY_S = 1.0
@@ -58,6 +58,7 @@ def run_pipeline(
     names = [query_name(spec, tier) for tier in tiers(spec)]
     done = {name: last_offsets(data.checkpoints / name, spec.source.topic) for name in names}
     ends = TopicEnds(addresses.kafka, spec.source.topic, spec.source.partitions)
+    keep_spec(spec, data)
     group = GroupOffsets(addresses.kafka, spec.source.topic)
     brokers = BrokerMeter(addresses.kafka, exporters(data) if spec.services.kafka == "embedded" else None)
     with Recorder(journal_path(data, spec), ends, group, brokers, spec.name, done) as recorder:
@@ -127,6 +128,16 @@ def _raise(failure: BaseException) -> NoReturn:
     # Spark's JVM died, or a bug: the log has the whole of it, and another start may go further.
     traceback.print_exception(failure)
     os._exit(CRASHED)
+
+
+def keep_spec(spec: PipelineSpec, data: DataDir) -> None:
+    """Leave the description beside the journal, for the page and for reports."""
+    file = spec_file(data.runs / spec.name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    shown = spec.model_copy(update={"services": ServiceAddresses(kafka=spec.services.kafka)})
+    fresh = file.with_suffix(".new")
+    fresh.write_text(to_toml(shown))
+    fresh.replace(file)
 
 
 def journal_path(data: DataDir, spec: PipelineSpec) -> Path:

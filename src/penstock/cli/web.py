@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.common import DataOption, load_spec, readable_errors, resolve_addresses, say
 from penstock.errors import PenstockError, SpecError
-from penstock.paths import DataDir, shipped
+from penstock.paths import DataDir
 
 if TYPE_CHECKING:
     from penstock.spec import PipelineSpec
@@ -82,11 +82,12 @@ def web_command(
         limits = Limits(p99_ms=_objective_ms(objective))
         described = {spec.name: spec for spec in map(load_spec, pipelines or ())}
         if replay is not None:
-            known = next(iter(described.values()), None) or _shipped(_recorded_name(replay))
+            run = replay if replay.is_dir() else replay.parent
+            known = next(iter(described.values()), None) or _kept(run)
             site = Site(Recording.read(replay, known, limits))
         else:
             where = DataDir.at(data)
-            watch = Watch(where, tuple(described), lambda each: described.get(each) or _shipped(each), limits)
+            watch = Watch(where, tuple(described), lambda each: described.get(each) or _kept(where.runs / each), limits)
             site = Site(watch, lambda spec: resolve_addresses(spec, where, only=("kafka",)).kafka)
         listener = place.bind()
 
@@ -120,15 +121,12 @@ def _objective_ms(text: str) -> int | None:
         raise SpecError("--objective", [f'"{text}": {error}']) from error
 
 
-def _shipped(name: str) -> PipelineSpec | None:
-    """The shipped pipeline of this name, if there is one and it is described rightly."""
-    if not (shipped("pipelines") / f"{name}.toml").exists():
-        return None
+def _kept(run: Path) -> PipelineSpec | None:
+    """What ran there, as it was described; None where that is not known, or means nothing any more."""
+    from penstock.observe.run import spec_file
+    from penstock.spec import load
+
     try:
-        return load_spec(name)
+        return load(spec_file(run), environ={})
     except SpecError:
         return None
-
-
-def _recorded_name(path: Path) -> str:
-    return path.absolute().name if path.is_dir() else path.absolute().parent.name

@@ -21,6 +21,11 @@ def sample_file(run: Path) -> Path:
     return run / "samples.jsonl"
 
 
+def spec_file(run: Path) -> Path:
+    """What ran, for those who look at it: without the addresses of databases, which may hold passwords."""
+    return run / "spec.toml"
+
+
 class RunReader:
     """Follows a pipeline from another process, or reads what it left behind."""
 
