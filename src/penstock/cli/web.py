@@ -87,7 +87,11 @@ def web_command(
             site = Site(Recording.read(replay, known, limits))
         else:
             where = DataDir.at(data)
-            watch = Watch(where, tuple(described), lambda each: described.get(each) or _kept(where.runs / each), limits)
+
+            def describe(name: str) -> PipelineSpec | None:
+                return described.get(name) or _kept(where.runs / name)
+
+            watch = Watch(where, tuple(described), describe, limits)
             site = Site(watch, lambda spec: resolve_addresses(spec, where, only=("kafka",)).kafka)
         listener = place.bind()
 
