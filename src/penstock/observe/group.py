@@ -66,7 +66,7 @@ class _Group:
     """The offsets of one group, which has no members.
 
     A consumer that reads nothing commits them. An AdminClient could, but one that did so while the group's
-    coordinator came back took the process down (an assertion in librdkafka 2.16; 1 of 2 broker restarts).
+    coordinator came back took the process down (SIGABRT with librdkafka 2.16, in 1 of 2 broker restarts).
     """
 
     def __init__(self, bootstrap: str, name: str) -> None:

@@ -34,7 +34,6 @@ _FITTED_MAX = 200
 _TAU_MIN = 0.5
 _SHARE_MIN = 0.01
 """Of what the pipeline processes: it falls behind by one record in a hundred."""
-_NOISE_TIMES = 3.0
 _BATCHES_MIN = 1.0
 """Lag swings by a batch's worth, since batches and looks are not in step: less than that is no movement."""
 _RISE_MIN = 6
@@ -163,7 +162,6 @@ class _Fit:
     slope_eps: float
     tau: float
     change: float
-    noise: float
 
     @classmethod
     def of(cls, samples: Sequence[Sample]) -> _Fit:
@@ -173,18 +171,15 @@ class _Fit:
         first, second = np.triu_indices(len(chosen), k=1)
         apart_s, more = at_s[second] - at_s[first], lag[second] - lag[first]
         if not apart_s.any():
-            return cls(0.0, 0.0, 0.0, 0.0)
+            return cls(0.0, 0.0, 0.0)
         slope_eps = float(np.median(more[apart_s > 0] / apart_s[apart_s > 0]))
-        off = lag - slope_eps * at_s
-        noise = float(np.median(np.abs(off - np.median(off))))
-        return cls(slope_eps, float(np.mean(np.sign(more))), float(slope_eps * at_s[-1]), noise)
+        return cls(slope_eps, float(np.mean(np.sign(more))), float(slope_eps * at_s[-1]))
 
     def moves(self, pace: _Pace, up: int) -> bool:
         """Whether it is a movement up (1) or down (-1), and not the noise of batches."""
-        least = max(_NOISE_TIMES * self.noise, _BATCHES_MIN * pace.batch)
         return (
             self.tau * up >= _TAU_MIN
-            and self.change * up >= least
+            and self.change * up >= _BATCHES_MIN * pace.batch
             and self.slope_eps * up >= _SHARE_MIN * pace.processed_eps
         )
 
