@@ -183,24 +183,13 @@ class TransactionalKafkaSink:
         commit(producer, deliveries)
 
     def _position(self) -> Position | None:
-        return position_in(self._committed())
-
-    def _committed(self) -> TopicPartition:
-        deadline = time.monotonic() + _CALL_TIMEOUT_S
-        while True:
-            try:
-                [held] = self._positions.committed(
-                    [TopicPartition(CONTROL_TOPIC, self._slot)], timeout=_CALL_TIMEOUT_S
-                )
-                if held.error is not None:
-                    raise KafkaException(held.error)
-                return held
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError._TIMED_OUT:
-                    raise _unreadable(self.name, self._bootstrap) from error
-                if error.args[0].code() not in _COORDINATOR_COMES or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+        try:
+            [held] = committed(self._positions, [TopicPartition(CONTROL_TOPIC, self._slot)], _CALL_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TIMED_OUT:
+                raise _unreadable(self.name, self._bootstrap) from error
+            raise
+        return position_in(held)
 
     def close(self) -> None:
         # A producer that is still being prepared would fence the writer that comes after this one.
@@ -278,6 +267,26 @@ def _but(messages: Sequence[Message], refused: Sequence[Refusal]) -> Iterator[Me
 def positions_group(query: str, sink: str) -> str:
     """The consumer group whose offset on the control topic is a sink's position."""
     return f"penstock-{query}-{sink}"
+
+
+def committed(consumer: Consumer, places: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+    """The offsets that the consumer's group holds; a coordinator that comes up is waited for.
+
+    Not with an AdminClient: its question takes the process down while there is no coordinator (librdkafka
+    5040).
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            held = consumer.committed(places, timeout=timeout_s)
+            for place in held:
+                if place.error is not None:
+                    raise KafkaException(place.error)
+            return held
+        except KafkaException as error:
+            if error.args[0].code() not in _COORDINATOR_COMES or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def position_in(held: TopicPartition) -> Position | None:

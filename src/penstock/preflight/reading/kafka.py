@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ClusterMetadata,
@@ -34,15 +35,18 @@ from penstock.preflight.facts import (
     queries,
 )
 from penstock.preflight.words import DAY_MS, HOUR_MS
-from penstock.sinks.kafka import CONTROL_TOPIC, position_in, positions_group
+from penstock.sinks.kafka import CONTROL_TOPIC, committed, position_in, positions_group
 from penstock.sinks.topics import QUIET
 from penstock.spec import KafkaSink, PipelineSpec
 from penstock.spec.sinks import slots_on_kafka
 
 _REACHED_WITHIN_S = 10.0
 _ANSWER_TIMEOUT_S = 5.0
-_GROUPS_MAX = 200
-"""Consumer groups that are asked what they read, at one request each."""
+_GROUPS_MAX = 100
+"""Consumer groups that are asked what they read, with a client for each."""
+
+_OURS = ("penstock-", "penstock.")
+"""How the names of our groups begin: positions of sinks, and how far queries are."""
 
 # What says nothing of whether a topic may be created.
 _NO_REFUSAL = (
@@ -183,17 +187,23 @@ class _Reading:
         return tuple(found.get(slot) or NoPosition() for slot in range(slots))
 
     def _committed(self, group: str, places: list[TopicPartition]) -> list[TopicPartition]:
-        [answer] = self._admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, places)], request_timeout=_ANSWER_TIMEOUT_S
-        ).values()
-        return [place for place in answer.result(2 * _ANSWER_TIMEOUT_S).topic_partitions if place.offset >= 0]
+        asking: dict[str, str | int | bool] = {
+            "bootstrap.servers": self._bootstrap,
+            "group.id": group,
+            # Else the answer waits for the end of a transaction that a dead writer left open.
+            "isolation.level": "read_uncommitted",
+            **QUIET,
+        }
+        with closing(Consumer(asking)) as consumer:
+            held = committed(consumer, places, _ANSWER_TIMEOUT_S)
+        return [place for place in held if place.offset >= 0]
 
     def _groups(self) -> list[str]:
-        """Groups of others; ours hold positions."""
+        """Groups of others; ours hold positions, or tell how far queries are."""
         listed = _asked(self._admin.list_consumer_groups(request_timeout=_ANSWER_TIMEOUT_S).result)
         if isinstance(listed, Unreadable):
             return []
-        return sorted(g.group_id for g in listed.valid if not g.group_id.startswith("penstock-"))
+        return sorted(g.group_id for g in listed.valid if not g.group_id.startswith(_OURS))
 
     def _readers(self, groups: list[str]) -> dict[str, tuple[str, ...]]:
         topics = [sink.topic for sink in self._once if sink.topic in self._seen.topics]
