@@ -1,6 +1,6 @@
 # Penstock: with git and Python 3.11, `make run` and `make test` set up everything they need.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint unit integration sample browser faults bench format lock clean
+.PHONY: help setup run test lint unit integration browser faults bench format lock clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV_VERSION := 0.13.7
@@ -25,7 +25,7 @@ setup: $(SYNCED) ## Create the Python environment (the first run or test does it
 run: $(SYNCED) ## Run the clickstream on embedded services, watch it, audit it
 	@$(BIN)/penstock demo --seconds $(SECONDS) --rate $(RATE) $(if $(JSON),--json $(JSON))
 
-test: lint unit integration sample ## Check and test everything (under 20 minutes)
+test: lint unit integration ## Check and test everything (under 20 minutes)
 
 lint: $(SYNCED) ## Check style, types and layering
 	$(BIN)/ruff check .
@@ -37,11 +37,8 @@ unit: $(SYNCED) ## Test what needs no services
 	$(BIN)/pytest tests/unit -n 2
 
 # Two at a time, each with services and a Spark of its own: most of a test is waiting.
-integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL
-	$(BIN)/pytest tests/integration -n 2 --dist worksteal
-
-sample: $(SYNCED) ## Try a few of the faults
-	$(BIN)/pytest tests/faults -m sample
+integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL, and try a few of the faults
+	$(BIN)/pytest tests/faults tests/integration -m "sample or not faults" -n 2 --dist worksteal
 
 browser: $(SYNCED) ## Test the page in a Chromium, on a recorded run and on a real one
 	$(BIN)/pytest tests/browser

@@ -221,6 +221,9 @@ def test_a_record_that_the_topic_refuses_does_not_hold_up_the_others(
     small = NewTopic(place.source, PARTITIONS, config={"max.message.bytes": "2500"})
     for created in admin.create_topics([small], operation_timeout=30).values():
         created.result()
+    # The controller has made it; that the broker knows takes a moment.
+    while place.source not in admin.list_topics(timeout=30).topics:
+        time.sleep(0.05)
     outcome = place.run_json("replay", "--yes", status=1)
     assert (outcome["replayed"], outcome["failed"], outcome["already_replayed"]) == (60, 1, 0)
     assert "too large" in outcome["problems"][0]

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.errors import Fenced, PositionLost, SinkError
 from penstock.local.services import Addresses
 from penstock.sinks.encode import json_rows
-from penstock.sinks.kafka import CONTROL_TOPIC, Message
+from penstock.sinks.kafka import CONTROL_TOPIC, Deliveries, Message, send
 from penstock.sinks.protocol import Batch, Sink
 from tests.integration.places.kafka import KafkaPlace
 from tests.integration.places.place import new_place, session, sessions
@@ -98,15 +98,16 @@ def test_a_writer_that_hears_while_it_sends_that_it_was_fenced_is_fenced(place: 
     # [1] The client then refuses the next record, for a fatal error that it does not name.
     place.write(place.batch(0))
 
-    def overtaken(rows: pa.Table) -> Iterator[Message]:
+    def overtaken(producer: Producer, topic: str, message: Message, deliveries: Deliveries) -> None:
         assert place.write(place.batch(0)).replayed
-        [message, *_] = json_rows("session_id")(rows)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            yield message
+            send(producer, topic, message, deliveries)
             time.sleep(0.02)
+        pytest.fail("it never heard")
 
-    with closing(place.beside(encode=overtaken)) as old, pytest.raises(Fenced, match="newer writer"):
+    slow = patch("penstock.sinks.kafka.send", overtaken)
+    with closing(place.beside()) as old, slow, pytest.raises(Fenced, match="newer writer"):
         old.write(place.batch(1))
     assert place.holds(place.batch(0))
 
