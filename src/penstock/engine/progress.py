@@ -10,6 +10,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.engine.status import StatusStore
+
 _BATCH = re.compile(r"batch = (\d+)")
 
 
@@ -22,10 +24,7 @@ class Progress:
     def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
         self._query: Any = query._jsq
         self._jobs = spark.sparkContext.statusTracker()
-        self._store: Any = spark.sparkContext._jsc.sc().statusStore()
-        jvm: Any = spark._jvm
-        self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
-        self._mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+        self._store = StatusStore(spark)
         self._batch = -1
         self._job = -1
 
@@ -61,13 +60,9 @@ class Progress:
         jobs = self._jobs.getJobIdsForGroup(str(self._query.runId()))
         for number in sorted(job for job in jobs if job > self._job):
             self._job = number
-            job = self._json(self._store.job(number))
+            job = self._store.job(number)
             batch = _BATCH.search(job["description"] or "")
             if batch:
-                stages = [self._json(self._store.lastStageAttempt(stage)) for stage in job["stageIds"]]
+                stages = [self._store.stage(stage) for stage in job["stageIds"]]
                 found.setdefault(int(batch[1]), []).extend(stages)
         return found
-
-    def _json(self, value: Any) -> dict[str, Any]:
-        given: dict[str, Any] = json.loads(self._mapper.writeValueAsString(value))
-        return given

@@ -12,6 +12,7 @@ from penstock.engine.receipt import Receipt
 from penstock.observe.batches import BatchCounts, count_records, keeps, open_counts
 from penstock.observe.journal import Batch, JournalReader
 from penstock.observe.reconcile import Continuity, Keeps, SinkCheck, check_sink, continuity
+from penstock.observe.run import journal_file
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec, Sink
 
@@ -48,7 +49,7 @@ class Auditor:
     def __init__(self, spec: PipelineSpec, data: DataDir, at: Endpoints, *, from_batch: int = 0) -> None:
         """Batches before `from_batch` are not looked for: a person has deleted their rows."""
         self._spec, self._at, self._from_batch = spec, at, from_batch
-        self._journal = JournalReader(data.runs / spec.name / "journal.jsonl")
+        self._journal = JournalReader(journal_file(data.runs / spec.name))
         self._receipts: dict[tuple[str, int], Receipt] = {}
         self._unaccounted: dict[tuple[str, int], tuple[int, str]] = {}
         self._counts: dict[tuple[str, str], tuple[Keeps, BatchCounts]] = {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import psutil
 from pyspark.sql import SparkSession
 
+from penstock.engine.status import StatusStore
 from penstock.observe.samples import Load, ProcessLoad
 
 
@@ -22,9 +22,7 @@ class LoadMeter:
         self._collectors = list(management.getGarbageCollectorMXBeans())
         self._python = psutil.Process()
         self._jvm = psutil.Process(jvm.java.lang.ProcessHandle.current().pid())
-        self._store: Any = spark.sparkContext._jsc.sc().statusStore()
-        self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
-        self._mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+        self._store = StatusStore(spark)
         self._is_local = str(spark.sparkContext.master).startswith("local[")
 
     def read(self, now_ms: int) -> Load:
@@ -49,10 +47,7 @@ class LoadMeter:
             )
 
     def _executors(self) -> Iterator[ProcessLoad]:
-        told: list[dict[str, Any]] = json.loads(
-            self._mapper.writeValueAsString(self._store.executorList(True))
-        )
-        for executor in told:
+        for executor in self._store.executors():
             if executor["id"] == "driver":
                 continue
             peak = executor.get("peakMemoryMetrics") or {}
