@@ -17,14 +17,14 @@ from penstock.observe.latency import Latency
 from penstock.observe.run import Seen, journal_file, sample_file
 from penstock.observe.samplefile import SampleWriter
 from penstock.observe.samples import (
+    AuditVerdict,
     BrokerHealth,
-    Health,
+    KafkaHealth,
     Load,
     ProcessLoad,
     SinkVerdict,
     StageWork,
     StateWork,
-    Verdict,
     Work,
 )
 
@@ -95,7 +95,7 @@ class Run:
             yield _health(at_ms, down=away)
         if second % 30 == 0:
             sinks = tuple(SinkVerdict(name, 0, 0) for name in SINKS)
-            yield Verdict(at_ms, 0, 0, self._batch, sinks, ())
+            yield AuditVerdict(at_ms, 0, 0, self._batch, sinks, ())
 
     def _batches(self, until_ms: int) -> Iterator[Seen]:
         """Batches that end in this second; one begins each second, or when the one before is over."""
@@ -193,7 +193,7 @@ def _stage(number: int, wall_ms: float, records: int, moved: float) -> StageWork
     )  # fmt: skip
 
 
-def _health(at_ms: int, down: bool) -> Health:
+def _health(at_ms: int, down: bool) -> KafkaHealth:
     brokers = tuple(
         BrokerHealth(
             number, not (down and number == 2), 4_100_000_000 + number * 20_000_000, 2_600_000.0,
@@ -201,7 +201,7 @@ def _health(at_ms: int, down: bool) -> Health:
         )
         for number in (1, 2, 3)
     )  # fmt: skip
-    return Health(at_ms, brokers, 5 if down else 0, 0, 1)
+    return KafkaHealth(at_ms, brokers, 5 if down else 0, 0, 1)
 
 
 def write(run: Path, entries: list[Seen]) -> None:

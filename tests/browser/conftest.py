@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.observe.alerts import Limits
+from penstock.observe.board.alerts import Limits
 from penstock.spec import load
 from penstock.web.app import Site
 from penstock.web.recording import Recording

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.observe.alerts import Limits
+from penstock.observe.board.alerts import Limits
 from penstock.observe.journal import Note
 from penstock.paths import DataDir
 from penstock.web.app import Site

@@ -12,11 +12,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from penstock.audit.exact import Audit, audit
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY, Pipeline
 from penstock.engine.receipt import Receipt
 from penstock.local.services import Addresses
-from penstock.observe.audit import Audit, audit
 from penstock.observe.journal import Batch, JournalWriter
 from penstock.observe.latency import Latency
 from penstock.paths import DataDir, shipped

@@ -16,6 +16,7 @@ import pyarrow as pa
 from confluent_kafka import Message, Producer
 from typer.testing import CliRunner, Result
 
+from penstock.audit.topic import read_topic
 from penstock.cli import app
 from penstock.deadletters.box import LetterBox, letter_sink
 from penstock.deadletters.letter import Letter, letter_of
@@ -24,7 +25,6 @@ from penstock.deadletters.originals import REPLAYED_HEADER
 from penstock.deadletters.reader import Reader
 from penstock.deadletters.replay import Outcome, Replay
 from penstock.local.services import Addresses
-from penstock.observe.topic import read_topic
 from penstock.sinks.encode import dead_letters
 from penstock.sinks.kafka import (
     CONTROL_TOPIC,

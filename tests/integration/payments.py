@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from penstock.observe.auditor import Auditor, Reconciled
-from penstock.observe.topic import read_topic
+from penstock.audit.auditor import Auditor, Reconciled
+from penstock.audit.topic import read_topic
 from penstock.sinks.clickhouse import POSITIONS_TABLE, connect
 from penstock.sinks.kafka import CONTROL_TOPIC, positions_group
 from penstock.spec import PipelineSpec

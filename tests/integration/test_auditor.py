@@ -7,8 +7,8 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from penstock.observe.auditor import Auditor, Reconciled
-from penstock.observe.topic import read_topic
+from penstock.audit.auditor import Auditor, Reconciled
+from penstock.audit.topic import read_topic
 from penstock.sinks.clickhouse import connect
 from tests.integration.clicks import NewRig, Rig
 

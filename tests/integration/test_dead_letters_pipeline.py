@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from penstock.audit.topic import read_topic
 from penstock.cli import app
 from penstock.deadletters.letter import letter_of
-from penstock.observe.topic import read_topic
 from penstock.spec import to_toml
 from tests.integration.clicks import NewRig, Rig
 

@@ -14,10 +14,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from penstock.audit.exact import Audit, audit
+from penstock.audit.topic import read_topic
 from penstock.engine.outputs import Endpoints
 from penstock.local.services import Addresses, Services
-from penstock.observe.audit import Audit, audit
-from penstock.observe.topic import read_topic
 from penstock.paths import DataDir, shipped
 from penstock.spec import load
 

@@ -20,6 +20,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.audit.topic import read_topic
 from penstock.engine.checkpoint import Checkpoint
 from penstock.engine.enrich import Lookups
 from penstock.engine.outputs import Endpoints
@@ -28,7 +29,6 @@ from penstock.engine.realtime import RealtimeQuery, read_realtime
 from penstock.engine.refresh import references
 from penstock.errors import PenstockError
 from penstock.local.services import Addresses
-from penstock.observe.topic import read_topic
 from penstock.paths import DataDir
 from penstock.sinks.topics import ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec, to_toml

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
+from penstock.audit.topic import read_topic
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.receipt import Receipt
 from penstock.engine.refresh import refreshing
 from penstock.errors import SpecError
 from penstock.local.services import Addresses
-from penstock.observe.topic import read_topic
 from penstock.sinks.topics import ensure_topics
 from penstock.spec import PipelineSpec
 from tests.integration.streams import click

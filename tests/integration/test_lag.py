@@ -21,10 +21,10 @@ from penstock.cli.lagging import Lagging
 from penstock.engine.pipeline import Pipeline
 from penstock.local.services import Addresses, Services
 from penstock.observe.brokers import BrokerMeter
-from penstock.observe.group import GroupOffsets, progress_group
-from penstock.observe.lag import TopicEnds
+from penstock.observe.lag.ends import TopicEnds
+from penstock.observe.lag.group import GroupOffsets, progress_group
+from penstock.observe.lag.retention import kept_ms
 from penstock.observe.recorder import Recorder
-from penstock.observe.retention import kept_ms
 from penstock.paths import DataDir
 from penstock.sinks.topics import QUIET, ensure_topics
 from penstock.spec import to_toml

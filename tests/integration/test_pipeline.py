@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from penstock.audit.topic import read_topic
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.source import check_source
 from penstock.errors import PositionLost, SourceError, SpecError
-from penstock.observe.topic import read_topic
 from penstock.spec import Windows
 from tests.integration.clicks import NewRig, clickstream
 

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from penstock.audit.auditor import Auditor
 from penstock.errors import SourceError
-from penstock.observe.auditor import Auditor
 from penstock.observe.journal import reached
 from penstock.preflight import Start, judge, look
 from penstock.preflight.finding import Finding

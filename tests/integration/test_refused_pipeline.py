@@ -7,9 +7,9 @@ import json
 import clickhouse_connect
 import pytest
 
+from penstock.audit.auditor import Auditor
+from penstock.audit.topic import read_topic
 from penstock.deadletters.letter import letter_of
-from penstock.observe.auditor import Auditor
-from penstock.observe.topic import read_topic
 from tests.integration.clicks import NewRig, Rig
 
 pytestmark = pytest.mark.integration

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.observe.journal import Lag
-from penstock.observe.lagseries import Sample
+from penstock.observe.lag.looks import Look
 
 START_MS = 1_700_000_000_000
 Rate = Callable[[float], float]
@@ -29,7 +29,7 @@ class Paper:
     frozen: tuple[float, float] = (0.0, 0.0)
     """From when to when no batch begins."""
 
-    def run(self, seconds: int, *, look_s: float = 1.0, seed: int = 1) -> list[Sample]:
+    def run(self, seconds: int, *, look_s: float = 1.0, seed: int = 1) -> list[Look]:
         chance = random.Random(seed)
         step_s, end, position, taken = 0.05, self.backlog, 0.0, 0.0
         batch_ends_s, next_start_s, next_look_s = -1.0, 0.0, 0.0
@@ -46,7 +46,7 @@ class Paper:
                 batch_ends_s = now_s + took_s * (1 + self.jitter * chance.uniform(-1, 1))
                 next_start_s = now_s + self.trigger_s
             if now_s >= next_look_s:
-                series.append(Sample(START_MS + round(now_s * 1000), int(position), int(end)))
+                series.append(Look(START_MS + round(now_s * 1000), int(position), int(end)))
                 next_look_s += look_s
         return series
 
@@ -55,7 +55,7 @@ def steadily(eps: float) -> Rate:
     return lambda _: eps
 
 
-def as_lags(*partitions: list[Sample]) -> list[Lag]:
+def as_lags(*partitions: list[Look]) -> list[Lag]:
     """The series of partitions 0, 1, ... as a journal tells them."""
     return [
         Lag(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.audit.exact import read_receipts
 from penstock.engine.receipt import Receipt, SinkReceipt
-from penstock.observe.audit import read_receipts
 from penstock.observe.journal import Batch, Entry, JournalReader, JournalWriter, Lag, Note
 from penstock.observe.latency import Latency
 

@@ -9,13 +9,13 @@ import pytest
 from penstock.observe import samplefile
 from penstock.observe.samplefile import SampleReader, SampleWriter, older
 from penstock.observe.samples import (
+    AuditVerdict,
     Load,
     ProcessLoad,
     Sample,
     SinkVerdict,
     StageWork,
     StateWork,
-    Verdict,
     Work,
 )
 
@@ -33,7 +33,7 @@ WORK = Work(
     state=StateWork(10, 2, 1_000_000, 2_000_000, 300, 5, 80, 40_000),
     stages=(StageWork(0, 8, 200, 390, 350, 3, 20_000, 0, 0, 900_000, 12, 0),),
 )
-VERDICT = Verdict(5, 0, 0, 7, (SinkVerdict("sessions", 0, 0),), ("a gap",))
+VERDICT = AuditVerdict(5, 0, 0, 7, (SinkVerdict("sessions", 0, 0),), ("a gap",))
 
 
 def load(at_ms: int) -> Load:

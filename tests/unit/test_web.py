@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import PenstockError
-from penstock.observe.alerts import Limits
+from penstock.observe.board.alerts import Limits
 from penstock.paths import DataDir
 from penstock.spec import load
 from penstock.web.app import STATIC, Site

@@ -22,10 +22,10 @@ from tempfile import TemporaryDirectory
 
 from confluent_kafka import Message, Producer
 
+from penstock.audit.topic import read_topic
 from penstock.local.services import Services
-from penstock.observe.lag import TopicEnds
-from penstock.observe.lagtime import LagTime, LogEnd
-from penstock.observe.topic import read_topic
+from penstock.observe.lag.age import LagTime, LogEnd
+from penstock.observe.lag.ends import TopicEnds
 from penstock.paths import DataDir
 from penstock.sinks.topics import QUIET, ensure_source_topic
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from rich.table import Table
 
+from penstock.audit.auditor import Auditor, Reconciled
+from penstock.audit.exact import Audit, audit
+from penstock.audit.metrics import AuditMetrics
 from penstock.cli.common import console, resolve_addresses, say, write_json
 from penstock.engine.outputs import Endpoints
 from penstock.errors import PenstockError, SpecError
-from penstock.observe.audit import Audit, audit
-from penstock.observe.auditor import Auditor, Reconciled
-from penstock.observe.lag import TopicEnds
-from penstock.observe.metrics import AuditMetrics
+from penstock.observe.lag.ends import TopicEnds
 from penstock.paths import DataDir
 from penstock.spec import Duration, PipelineSpec
 

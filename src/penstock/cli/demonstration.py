@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.live import Live
 
+from penstock.audit.exact import Audit, audit
 from penstock.cli.common import (
     CRASHED,
     console,
@@ -27,7 +28,6 @@ from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY
 from penstock.errors import PipelineFailed
 from penstock.local.services import Services
-from penstock.observe.audit import Audit, audit
 from penstock.observe.journal import Batch, JournalReader, Note
 from penstock.observe.latency import Latency
 from penstock.observe.summary import Summary

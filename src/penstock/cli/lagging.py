@@ -13,11 +13,13 @@ from rich.text import Text
 
 from penstock.cli.common import console, resolve_addresses, say, write_json
 from penstock.errors import PenstockError, ServiceError
-from penstock.observe.lag import TopicEnds
-from penstock.observe.laghistory import LagHistory
-from penstock.observe.lagreport import Ends, LagReport, NotBegun, PartitionLag, lag_report
-from penstock.observe.lagtime import Age, LagTime, NoLag, TooFewPoints
-from penstock.observe.lagtrend import (
+from penstock.observe.lag.age import Age, LagTime, NoLag, TooFewPoints
+from penstock.observe.lag.ends import TopicEnds
+from penstock.observe.lag.history import LagHistory
+from penstock.observe.lag.report import Ends, LagReport, NotBegun, PartitionLag, lag_report
+from penstock.observe.lag.retention import kept_ms
+from penstock.observe.lag.skew import Nothing, Skew
+from penstock.observe.lag.trend import (
     Burst,
     Draining,
     Growing,
@@ -27,8 +29,6 @@ from penstock.observe.lagtrend import (
     TooFewSamples,
     Trend,
 )
-from penstock.observe.retention import kept_ms
-from penstock.observe.skew import Nothing, Skew
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
 

@@ -26,9 +26,9 @@ from penstock.engine.spark import open_spark
 from penstock.errors import PenstockError, SourceError, SpecError
 from penstock.local.kafka import exporters
 from penstock.observe.brokers import BrokerMeter
-from penstock.observe.group import GroupOffsets
 from penstock.observe.journal import reached
-from penstock.observe.lag import TopicEnds
+from penstock.observe.lag.ends import TopicEnds
+from penstock.observe.lag.group import GroupOffsets
 from penstock.observe.recorder import Recorder
 from penstock.observe.run import journal_file, spec_file
 from penstock.paths import DataDir

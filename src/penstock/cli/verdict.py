@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.table import Table
 
+from penstock.audit.exact import Audit
 from penstock.cli.common import console, say
 from penstock.cli.view import STORES, seen_in
-from penstock.observe.audit import Audit
 from penstock.spec import PipelineSpec, Sink
 
 

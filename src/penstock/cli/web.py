@@ -70,7 +70,7 @@ def web_command(
       penstock web pipelines/clickstream.toml my.toml
       penstock web --replay .penstock/runs/clickstream
     """
-    from penstock.observe.alerts import Limits
+    from penstock.observe.board.alerts import Limits
     from penstock.web.app import Site, application
     from penstock.web.recording import Recording
     from penstock.web.server import Place, serve

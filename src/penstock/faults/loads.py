@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pyarrow.compute as pc
 
+from penstock.audit.exact import read_receipts
+from penstock.audit.topic import read_topic
 from penstock.faults import kills
 from penstock.faults.program import until
 from penstock.faults.scenario import Unmet
 from penstock.faults.trial import RECOVERED_WITHIN_S, Trial
-from penstock.observe.audit import read_receipts
-from penstock.observe.topic import read_topic
 from penstock.produce.ledger import read_ledgers
 
 _BURST_TIMES = 10

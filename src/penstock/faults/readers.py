@@ -14,10 +14,10 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from psycopg import sql
 
+from penstock.audit.topic import read_topic
 from penstock.engine.outputs import Endpoints
 from penstock.engine.rows import span_id
 from penstock.faults.seen import Row, differences
-from penstock.observe.topic import read_topic
 from penstock.sinks.clickhouse import connect
 from penstock.sinks.postgres import POSITIONS_TABLE
 from penstock.sinks.topics import QUIET

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from penstock.audit.exact import Audit, audit
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY
 from penstock.faults.host import Host
@@ -17,7 +18,6 @@ from penstock.faults.readers import Reader, readers_of
 from penstock.faults.scenario import Scenario, Unmet
 from penstock.faults.sender import Sender
 from penstock.local.services import Services
-from penstock.observe.audit import Audit, audit
 from penstock.paths import DataDir, shipped
 from penstock.produce.shipped import plan_for
 from penstock.sinks.topics import ensure_source_topic

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.local.services import size_on_disk
-from penstock.observe.samples import BrokerHealth, Health
+from penstock.observe.samples import BrokerHealth, KafkaHealth
 from penstock.sinks.topics import QUIET
 
 _ANSWER_TIMEOUT_S = 2.0
@@ -45,7 +45,7 @@ class BrokerMeter:
         self._known: Any = None
         """The cluster's last answer."""
 
-    def read(self, now_ms: int) -> Health | None:
+    def read(self, now_ms: int) -> KafkaHealth | None:
         """None before the cluster has answered for the first time."""
         # A new client each time: one whose broker died may wait for it for long.
         admin = AdminClient({"bootstrap.servers": self._bootstrap, **QUIET})
@@ -63,7 +63,7 @@ class BrokerMeter:
         ]
         lacking = sum(len(partition.isrs) < len(partition.replicas) for partition in partitions)
         headless = sum(partition.leader < 0 for partition in partitions)
-        return Health(
+        return KafkaHealth(
             now_ms,
             tuple(self._health(broker) for broker in sorted(self._places)),
             under_replicated=lacking if answered else len(partitions),

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.receipt import Receipt
 from penstock.observe.brokers import BrokerMeter
-from penstock.observe.group import GroupOffsets
 from penstock.observe.journal import Batch, Entry, JournalWriter, Lag, Note
-from penstock.observe.lag import TopicEnds
+from penstock.observe.lag.ends import TopicEnds
+from penstock.observe.lag.group import GroupOffsets
 from penstock.observe.latency import Latency
 from penstock.observe.load import LoadMeter
 from penstock.observe.run import sample_file

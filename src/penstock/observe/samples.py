@@ -101,7 +101,7 @@ class BrokerHealth:
 
 
 @dataclass(frozen=True)
-class Health:
+class KafkaHealth:
     """How Kafka itself is."""
 
     at_ms: int
@@ -122,7 +122,7 @@ class SinkVerdict:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AuditVerdict:
     """What an audit found."""
 
     at_ms: int
@@ -134,4 +134,4 @@ class Verdict:
     what: Literal["verdict"] = "verdict"
 
 
-Sample = Work | Load | Health | Verdict
+Sample = Work | Load | KafkaHealth | AuditVerdict

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.observe.alerts import Alert, Limits, alerts
-from penstock.observe.board import Board
-from penstock.observe.glance import Glance
-from penstock.observe.judgement import Judgement, judge
-from penstock.observe.series import FINE_MS, Points
+from penstock.observe.board.alerts import Alert, Limits, alerts
+from penstock.observe.board.board import Board
+from penstock.observe.board.glance import Glance
+from penstock.observe.board.judgement import Judgement, judge
+from penstock.observe.board.series import FINE_MS, Points
 
 _SPARK_POINTS = 60
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import PenstockError
-from penstock.observe.alerts import Limits
+from penstock.observe.board.alerts import Limits
 from penstock.observe.journal import Batch
 from penstock.observe.run import RunReader, Seen, journal_file
 from penstock.spec import PipelineSpec

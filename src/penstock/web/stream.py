@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from penstock.observe.series import FINE_MS, FINE_POINTS
+from penstock.observe.board.series import FINE_MS, FINE_POINTS
 from penstock.web.message import Picture, card, delta, event, snapshot
 from penstock.web.recording import Playback, Recording
 from penstock.web.watched import Watch

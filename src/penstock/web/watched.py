@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.observe.alerts import Limits
-from penstock.observe.board import Board
-from penstock.observe.glance import SinkFacts
+from penstock.observe.board.alerts import Limits
+from penstock.observe.board.board import Board
+from penstock.observe.board.glance import SinkFacts
 from penstock.observe.run import RunReader, journal_file
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec

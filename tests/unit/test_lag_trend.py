@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.observe.lagseries import Sample, lows, patience_ms
-from penstock.observe.lagtrend import (
+from penstock.observe.lag.looks import Look, lows, patience_ms
+from penstock.observe.lag.trend import (
     Burst,
     Draining,
     Growing,
@@ -36,7 +36,7 @@ def after_idling(seconds: float, eps: float) -> Rate:
 
 
 # The correctness proof: what a pipeline went through until now, and what that is called.
-CASES: dict[str, tuple[list[Sample], type[Trend]]] = {
+CASES: dict[str, tuple[list[Look], type[Trend]]] = {
     "it has just begun": (Paper(steadily(1_000)).run(3), TooFewSamples),
     "two batches in ten minutes": (Paper(steadily(1_000), trigger_s=400).run(700), TooFewSamples),
     "batches one after the other": (Paper(steadily(20_000)).run(300), Steady),
@@ -96,18 +96,18 @@ def test_what_a_pipeline_went_through_has_a_name(case: str) -> None:
 @pytest.mark.parametrize("times", [3, 1_000])
 def test_scale_does_not_change_the_name(case: str, times: int) -> None:
     series, expected = CASES[case]
-    scaled = [Sample(one.at_ms, one.position * times, one.end * times) for one in series]
+    scaled = [Look(one.at_ms, one.position * times, one.end * times) for one in series]
     assert type(trend(scaled)) is expected
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_where_a_topic_begins_and_when_does_not_change_the_name(case: str) -> None:
     series, expected = CASES[case]
-    moved = [Sample(one.at_ms - START_MS, one.position + 10**9, one.end + 10**9) for one in series]
+    moved = [Look(one.at_ms - START_MS, one.position + 10**9, one.end + 10**9) for one in series]
     assert type(trend(moved)) is expected
 
 
-def ramp(from_lag: float, to_lag: float, noise: float, count: int, seed: int) -> list[Sample]:
+def ramp(from_lag: float, to_lag: float, noise: float, count: int, seed: int) -> list[Look]:
     """A look and a batch each second; noise as a share of the whole rise."""
     chance = random.Random(seed)
     rise = to_lag - from_lag
@@ -115,11 +115,11 @@ def ramp(from_lag: float, to_lag: float, noise: float, count: int, seed: int) ->
     for second in range(count):
         lag = from_lag + rise * second / count + noise * abs(rise) * chance.uniform(-0.5, 0.5)
         end = 10**9 + 1_000 * second
-        series.append(Sample(START_MS + 1_000 * second, end - max(1, round(lag)), end))
+        series.append(Look(START_MS + 1_000 * second, end - max(1, round(lag)), end))
     return moving(series)
 
 
-def moving(series: Sequence[Sample]) -> list[Sample]:
+def moving(series: Sequence[Look]) -> list[Look]:
     """Positions that never go back, so that each is a batch's end."""
     kept = [series[0]]
     for sample in series[1:]:
@@ -154,7 +154,7 @@ def test_noise_around_a_level_is_steady(noise: float, count: int, seed: int) -> 
     for second in range(count):
         end = 10**9 + 1_000 * second
         lag = 3_000 + noise * 1_000 * chance.uniform(-1, 1)
-        series.append(Sample(START_MS + 1_000 * second, end - round(lag), end))
+        series.append(Look(START_MS + 1_000 * second, end - round(lag), end))
     assert trend(moving(series)) == Steady()
 
 
@@ -162,7 +162,7 @@ def test_noise_around_a_level_is_steady(noise: float, count: int, seed: int) -> 
 @given(st.sampled_from(sorted(CASES)), st.integers(2, 10**6))
 def test_scaling_by_anything_keeps_the_name(case: str, times: int) -> None:
     series, expected = CASES[case]
-    scaled = [Sample(one.at_ms, one.position * times, one.end * times) for one in series]
+    scaled = [Look(one.at_ms, one.position * times, one.end * times) for one in series]
     assert type(trend(scaled)) is expected
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.observe.skew import Nothing, Skew, skew
+from penstock.observe.lag.skew import Nothing, Skew, skew
 
 AMOUNTS = st.lists(st.integers(0, 10**9), min_size=1, max_size=50)
 

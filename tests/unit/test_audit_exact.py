@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.engine.receipt import Receipt
-from penstock.observe.audit import (
+from penstock.audit.compare import Comparison
+from penstock.audit.exact import (
     _called_duplicate_wrongly,
     _called_late_too_early,
     _letters_compared,
@@ -19,11 +19,11 @@ from penstock.observe.audit import (
     _sink_problems,
     read_receipts,
 )
-from penstock.observe.compare import Comparison
-from penstock.observe.held import Letters
+from penstock.audit.held import Letters
+from penstock.audit.sent import Identity, among, identity, read_sent
+from penstock.engine.receipt import Receipt
 from penstock.observe.journal import Batch, JournalWriter
 from penstock.observe.latency import Latency
-from penstock.observe.sent import Identity, among, identity, read_sent
 from penstock.paths import shipped
 from penstock.produce.ledger import LedgerWriter, read_ledger
 from penstock.produce.shipped import WORKLOADS

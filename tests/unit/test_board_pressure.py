@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.engine.receipt import Receipt
+from penstock.observe.board.pressure import SATURATED, Pressure, Stage, pressure
 from penstock.observe.journal import Batch
 from penstock.observe.latency import Latency
-from penstock.observe.pressure import SATURATED, Pressure, Stage, pressure
 from penstock.observe.samples import StageWork, Work
 
 READ = StageWork(0, 8, 200, 400, 380, 0, 20_000, 0, 0, 900_000, 40, 0)

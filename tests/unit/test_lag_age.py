@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.observe.lagtime import POINTS_MAX, Age, LagTime, LogEnd, NoLag, TooFewPoints
+from penstock.observe.lag.age import POINTS_MAX, Age, LagTime, LogEnd, NoLag, TooFewPoints
 
 HOUR_MS = 3_600_000
 

@@ -7,11 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.engine.receipt import Receipt, SinkReceipt
-from penstock.observe.glance import BatchGlance, FlowGlance, SinkFacts, SinkGlance, StageGlance, StateGlance
+from penstock.observe.board.glance import (
+    BatchGlance,
+    FlowGlance,
+    SinkFacts,
+    SinkGlance,
+    StageGlance,
+    StateGlance,
+)
+from penstock.observe.board.pressure import SATURATED, STAGES, Pressure, Stage, pressure
+from penstock.observe.board.spread import Spread
 from penstock.observe.journal import Batch
-from penstock.observe.pressure import SATURATED, STAGES, Pressure, Stage, pressure
 from penstock.observe.samples import Work
-from penstock.observe.spread import Spread
 
 WINDOW_MS = 10_000
 """Rates, shares and percentiles are of this long; of the last batch where it took longer."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from penstock.audit.reconcile import Keeps, check_sink, continuity
 from penstock.engine.receipt import Receipt, SinkReceipt
-from penstock.observe.reconcile import Keeps, check_sink, continuity
 
 
 def receipt(batch: int, offsets: dict[int, tuple[int, int]], rows: int | None = None) -> Receipt:

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
-from penstock.observe.health import Health, Verdict, health
 from penstock.observe.journal import Lag
-from penstock.observe.lagseries import Series, partition_series, rates_eps, whole_series
-from penstock.observe.lagtime import Age, LagTime, LogEnd, NoLag, TooFewPoints
-from penstock.observe.lagtrend import Growing, Retention, Stalled, Trend, trend
-from penstock.observe.skew import Nothing, Skew, skew
+from penstock.observe.lag.age import Age, LagTime, LogEnd, NoLag, TooFewPoints
+from penstock.observe.lag.health import PartitionHealth, Reading, health
+from penstock.observe.lag.looks import Looks, partition_series, rates_eps, whole_series
+from penstock.observe.lag.skew import Nothing, Skew, skew
+from penstock.observe.lag.trend import Growing, Retention, Stalled, Trend, trend
 
 LOSS_SOON_S = 86_400.0
-_GRAVE: tuple[Verdict, ...] = ("stopped", "stalled", "beyond")
+_GRAVE: tuple[Reading, ...] = ("stopped", "stalled", "beyond")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PartitionLag:
     """Of all that waits."""
     in_eps: float
     trend: Trend
-    health: Health
+    health: PartitionHealth
 
     @property
     def loses_soon(self) -> bool:
@@ -117,13 +117,13 @@ def lag_report(
     comes_in = {partition: rates_eps(samples)[0] for partition, samples in series.items()}
     total = sum(waits.values())
 
-    def judged(samples: Series, age: Age) -> tuple[Trend, Health]:
+    def judged(samples: Looks, age: Age) -> tuple[Trend, PartitionHealth]:
         state = health(samples, last.at_ms, now_ms, trigger_ms=trigger_ms)
         if state.verdict == "stopped":
             return Stalled(last.at_ms), state
         return trend(samples, trigger_ms=trigger_ms, retention=_retention(kept_ms, age)), state
 
-    def described(partition: int, samples: Series) -> PartitionLag:
+    def described(partition: int, samples: Looks) -> PartitionLag:
         now, (direction, state) = samples[-1], judged(samples, ages[partition])
         return PartitionLag(
             partition=partition,
@@ -157,7 +157,7 @@ def lag_report(
     )
 
 
-def _age(series: Series, now_ms: int) -> Age:
+def _age(series: Looks, now_ms: int) -> Age:
     log = LogEnd()
     for sample in series:
         log.saw(sample.end, sample.at_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from penstock.observe.glance import LagGlance, PartitionGlance
+from penstock.observe.board.glance import LagGlance, PartitionGlance
 from penstock.observe.journal import Lag
 
 _WINDOW_MS = 10_000

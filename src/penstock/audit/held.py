@@ -10,11 +10,11 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
+from penstock.audit.sent import Identity, identity
+from penstock.audit.topic import read_topic
 from penstock.engine.outputs import Endpoints
 from penstock.engine.rows import span_id
 from penstock.errors import ServiceError
-from penstock.observe.sent import Identity, identity
-from penstock.observe.topic import read_topic
 from penstock.sinks.clickhouse import connect
 from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec, Sink
 

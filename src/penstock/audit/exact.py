@@ -9,16 +9,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.audit.compare import Comparison, compare
+from penstock.audit.held import Letters, dead_letters, held_rows, newest_tick_ms
+from penstock.audit.reconcile import continuity
+from penstock.audit.sent import Identity, Sent, among, read_sent
 from penstock.deadletters.marks import count_marks
 from penstock.engine.clock import clock_topic
 from penstock.engine.outputs import Endpoints
 from penstock.engine.receipt import Receipt
 from penstock.errors import PenstockError
-from penstock.observe.compare import Comparison, compare
-from penstock.observe.held import Letters, dead_letters, held_rows, newest_tick_ms
 from penstock.observe.journal import Batch, JournalReader
-from penstock.observe.reconcile import continuity
-from penstock.observe.sent import Identity, Sent, among, read_sent
 from penstock.paths import DataDir
 from penstock.produce.ledger import read_ledgers
 from penstock.produce.oracle import forgotten_ms

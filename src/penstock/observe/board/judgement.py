@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.observe.alerts import Alert
-from penstock.observe.glance import Glance
+from penstock.observe.board.alerts import Alert
+from penstock.observe.board.glance import Glance
 
 Level = Literal["good", "idle", "warning", "critical"]
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from penstock.engine.receipt import Receipt
-from penstock.observe.backlog import Backlog
-from penstock.observe.flow import Flow, phases
-from penstock.observe.glance import Glance, Mark, MarkKind, Phase, ProcessGlance, SinkFacts, Totals
+from penstock.observe.board.backlog import Backlog
+from penstock.observe.board.flow import Flow, phases
+from penstock.observe.board.glance import Glance, Mark, MarkKind, Phase, ProcessGlance, SinkFacts, Totals
+from penstock.observe.board.series import Series
 from penstock.observe.journal import Batch, Lag, Note
 from penstock.observe.run import Seen
-from penstock.observe.samples import Health, Load, ProcessLoad, Verdict, Work
-from penstock.observe.series import Series
+from penstock.observe.samples import AuditVerdict, KafkaHealth, Load, ProcessLoad, Work
 
 MARKS_MAX = 200
 PARTITIONS_DRAWN = 24
@@ -56,14 +56,14 @@ class Board:
         self._recent: deque[tuple[int, Totals]] = deque()
         self._processes: dict[str, tuple[int, ProcessLoad]] = {}
         self._shown_processes: tuple[ProcessGlance, ...] = ()
-        self._health: Health | None = None
-        self._audit: Verdict | None = None
+        self._health: KafkaHealth | None = None
+        self._audit: AuditVerdict | None = None
         self._lookups: dict[str, str] = {}
         self._stale_since_ms: dict[str, int] = {}
 
     def feed(self, seen: Seen) -> None:
         # A verdict is of an audit, perhaps another process's: it does not tell that the pipeline lives.
-        if not isinstance(seen, Verdict):
+        if not isinstance(seen, AuditVerdict):
             self.last_ms = max(self.last_ms, seen.at_ms)
         match seen:
             case Batch():
@@ -76,12 +76,12 @@ class Board:
                 self._feed_work(seen)
             case Load():
                 self._feed_load(seen)
-            case Health():
+            case KafkaHealth():
                 self._health = seen
                 down = sum(not broker.alive for broker in seen.brokers)
                 troubles = {"under_replicated": seen.under_replicated, "offline": seen.offline}
                 self.series.put(seen.at_ms, {**troubles, "brokers_down": down})
-            case Verdict():
+            case AuditVerdict():
                 self._audit = seen
 
     @property

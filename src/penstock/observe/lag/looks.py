@@ -17,7 +17,7 @@ _USUAL_BATCHES = 3
 
 
 @dataclass(frozen=True)
-class Sample:
+class Look:
     """One look at a partition, or at the sum of all."""
 
     at_ms: int
@@ -31,16 +31,16 @@ class Sample:
         return max(0, self.end - self.position)
 
 
-Series = Sequence[Sample]
+Looks = Sequence[Look]
 """Samples of one place, in the order of time. Ends never fall."""
 
 
-def partition_series(lags: Sequence[Lag]) -> dict[int, list[Sample]]:
+def partition_series(lags: Sequence[Lag]) -> dict[int, list[Look]]:
     """A series of each partition that is known."""
     return {
         partition: _unbroken(
             # Before the first batch nothing is known; a partition that came later is read from its beginning.
-            Sample(lag.at_ms, lag.done.get(partition, 0), lag.ends[partition])
+            Look(lag.at_ms, lag.done.get(partition, 0), lag.ends[partition])
             for lag in lags
             if lag.done and partition in lag.ends
         )
@@ -48,22 +48,22 @@ def partition_series(lags: Sequence[Lag]) -> dict[int, list[Sample]]:
     }
 
 
-def whole_series(partitions: Mapping[int, Series]) -> list[Sample]:
+def whole_series(partitions: Mapping[int, Looks]) -> list[Look]:
     """The sums over partitions, at the times at which all were seen."""
-    at: dict[int, list[Sample]] = {}
+    at: dict[int, list[Look]] = {}
     for series in partitions.values():
         for sample in series:
             at.setdefault(sample.at_ms, []).append(sample)
     return [
-        Sample(at_ms, sum(min(one.position, one.end) for one in seen), sum(one.end for one in seen))
+        Look(at_ms, sum(min(one.position, one.end) for one in seen), sum(one.end for one in seen))
         for at_ms, seen in sorted(at.items())
         if len(seen) == len(partitions)
     ]
 
 
-def _unbroken(samples: Iterator[Sample]) -> list[Sample]:
+def _unbroken(samples: Iterator[Look]) -> list[Look]:
     """The samples since the topic was last made anew and the clock last put back."""
-    series: list[Sample] = []
+    series: list[Look] = []
     for sample in samples:
         if series and (sample.end < series[-1].end or sample.at_ms < series[-1].at_ms):
             series.clear()
@@ -71,7 +71,7 @@ def _unbroken(samples: Iterator[Sample]) -> list[Sample]:
     return series
 
 
-def lows(series: Series) -> list[Sample]:
+def lows(series: Looks) -> list[Look]:
     """What was left after each batch: the looks at which the position had moved, or nothing waited.
 
     Between two batches lag rises by whatever comes in; only here does it tell whether the pipeline keeps up.
@@ -83,7 +83,7 @@ def lows(series: Series) -> list[Sample]:
     ]
 
 
-def rates_eps(series: Series) -> tuple[float, float]:
+def rates_eps(series: Looks) -> tuple[float, float]:
     """What came in and what was processed a second, over the last five minutes or two samples."""
     if len(series) < 2:
         return 0.0, 0.0
@@ -93,7 +93,7 @@ def rates_eps(series: Series) -> tuple[float, float]:
     return (last.end - first.end) / took_s, max(0, last.position - first.position) / took_s
 
 
-def waiting_since_ms(series: Series) -> int:
+def waiting_since_ms(series: Looks) -> int:
     """Since when records have waited and the position has not moved; else the time of the last sample."""
     last = series[-1]
     since_ms = last.at_ms
@@ -104,12 +104,12 @@ def waiting_since_ms(series: Series) -> int:
     return since_ms
 
 
-def moves_every_ms(series: Series) -> float:
+def moves_every_ms(series: Looks) -> float:
     """How long the position usually stands still while records wait; 0 where it was not seen to move."""
     return median(_waits_ms(series) or [0])
 
 
-def usual_ms(series: Series, trigger_ms: int = 0) -> int:
+def usual_ms(series: Looks, trigger_ms: int = 0) -> int:
     """How long a position stands still in the normal course: by what has been seen, or the spec says.
 
     What has been seen is a median: one long outage that is over does not make us patient with the next.
@@ -117,12 +117,12 @@ def usual_ms(series: Series, trigger_ms: int = 0) -> int:
     return max(_USUAL_MIN_MS, round(_USUAL_BATCHES * max(moves_every_ms(series), trigger_ms)))
 
 
-def patience_ms(series: Series, trigger_ms: int = 0) -> int:
+def patience_ms(series: Looks, trigger_ms: int = 0) -> int:
     """How long a position may stand still before it is a stall."""
     return max(PATIENCE_MIN_MS, usual_ms(series, trigger_ms))
 
 
-def _waits_ms(series: Series) -> list[int]:
+def _waits_ms(series: Looks) -> list[int]:
     waits = []
     since_ms: int | None = None
     for before, now in pairwise(series):

@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from penstock.observe.lagseries import Series, lows, patience_ms, waiting_since_ms
+from penstock.observe.lag.looks import Looks, lows, patience_ms, waiting_since_ms
 
-Verdict = Literal["ok", "slow", "rewound", "beyond", "stalled", "stopped", "unknown"]
+Reading = Literal["ok", "slow", "rewound", "beyond", "stalled", "stopped", "unknown"]
 
 _BATCHES = 10
 _BATCHES_MIN = 4
 
 
 @dataclass(frozen=True)
-class Health:
+class PartitionHealth:
     """A verdict, why, and what it rests on."""
 
-    verdict: Verdict
+    verdict: Reading
     reason: str
     window_ms: int = 0
     lag: int = 0
@@ -42,20 +42,20 @@ class Health:
     """How long ago the pipeline last said where it was."""
 
 
-def health(series: Series, heard_at_ms: int, now_ms: int, *, trigger_ms: int = 0) -> Health:
+def health(series: Looks, heard_at_ms: int, now_ms: int, *, trigger_ms: int = 0) -> PartitionHealth:
     """The state of a partition. `heard_at_ms` is when the pipeline itself last told of it.
 
     A last sample after that has an end that was asked for since, and the position from then.
     """
     if not series:
-        return Health("unknown", "the pipeline has not told of it")
+        return PartitionHealth("unknown", "the pipeline has not told of it")
     last, window_ms = series[-1], patience_ms(series, trigger_ms)
     window = [sample for sample in series if sample.at_ms > last.at_ms - window_ms]
     moved, silent_ms = last.position - window[0].position, max(0, now_ms - heard_at_ms)
     waiting_ms = last.at_ms - waiting_since_ms(series)
 
-    def found(verdict: Verdict, reason: str) -> Health:
-        return Health(verdict, reason, window_ms, last.lag, moved, waiting_ms, silent_ms)
+    def found(verdict: Reading, reason: str) -> PartitionHealth:
+        return PartitionHealth(verdict, reason, window_ms, last.lag, moved, waiting_ms, silent_ms)
 
     if last.position > last.end and last.at_ms > heard_at_ms:
         return found(

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from penstock.observe import alerts as rules
-from penstock.observe.alerts import Alert, Limits, alerts
-from penstock.observe.board import Board
+from penstock.observe.board import alerts as rules
+from penstock.observe.board.alerts import Alert, Limits, alerts
+from penstock.observe.board.board import Board
+from penstock.observe.board.judgement import judge
 from penstock.observe.journal import Batch, Lag, Note
-from penstock.observe.judgement import judge
 from penstock.observe.latency import Latency
 from penstock.observe.run import Seen
-from penstock.observe.samples import BrokerHealth, Health, SinkVerdict, Verdict, Work
+from penstock.observe.samples import AuditVerdict, BrokerHealth, KafkaHealth, SinkVerdict, Work
 from tests.runs import START_MS, Run
 
 NOW_S = 600
@@ -61,11 +61,12 @@ def worked(commit_ms: int, total_ms: int = 900, from_s: int = 1) -> list[Seen]:
 
 
 def health(*alive: bool, under: int = 0, offline: int = 0) -> Seen:
-    return Health(NOW_MS, tuple(BrokerHealth(n + 1, up) for n, up in enumerate(alive)), under, offline, 1)
+    brokers = tuple(BrokerHealth(n + 1, up) for n, up in enumerate(alive))
+    return KafkaHealth(NOW_MS, brokers, under, offline, 1)
 
 
 def verdict(lost: int, duplicated: int) -> Seen:
-    return Verdict(NOW_MS, lost, duplicated, 50, (SinkVerdict("sessions", lost, duplicated),), ())
+    return AuditVerdict(NOW_MS, lost, duplicated, 50, (SinkVerdict("sessions", lost, duplicated),), ())
 
 
 def found(

@@ -8,22 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.observe.health import Verdict, health
-from penstock.observe.lagseries import Sample
+from penstock.observe.lag.health import Reading, health
+from penstock.observe.lag.looks import Look
 from tests.unit.lag_pipelines import START_MS, Paper, steadily
 
 
-def looks(*seen: tuple[int, int], every_s: int = 10) -> list[Sample]:
+def looks(*seen: tuple[int, int], every_s: int = 10) -> list[Look]:
     """(position, end), one look every ten seconds."""
     return [
-        Sample(START_MS + 1000 * every_s * number, position, end)
-        for number, (position, end) in enumerate(seen)
+        Look(START_MS + 1000 * every_s * number, position, end) for number, (position, end) in enumerate(seen)
     ]
 
 
 # The correctness proof: positions and ends as they were seen every ten seconds, how many seconds before now
 # the pipeline was last heard of, and the verdict. A window is a minute here.
-CASES: dict[str, tuple[list[Sample], int, Verdict]] = {
+CASES: dict[str, tuple[list[Look], int, Reading]] = {
     "never seen": ([], 0, "unknown"),
     "rule 1: nothing waits": (looks((5, 9), (9, 9)), 1, "ok"),
     "rule 1: nothing waits, and the pipeline has stopped": (looks((5, 9), (9, 9)), 9_999, "ok"),
@@ -85,7 +84,7 @@ def test_silence_that_is_known_to_be_so_is_told_apart_from_a_look_at_kafka() -> 
     series = looks((5, 9), (9, 9))
     now_ms = series[-1].at_ms + 3_600_000
     assert health(series, series[-1].at_ms, now_ms).reason == "nothing waited when it was last heard of"
-    asked = [*series, Sample(now_ms, 9, 9)]
+    asked = [*series, Look(now_ms, 9, 9)]
     assert health(asked, series[-1].at_ms, now_ms).reason == "nothing waits"
 
 
@@ -116,6 +115,6 @@ def test_a_partition_of_which_all_is_read_is_ok_whatever_happened_before(
     for number, (comes, reads) in enumerate(steps):
         end += comes
         position = min(end, position + reads)
-        series.append(Sample(START_MS + 1_000 * number, position, end))
-    series.append(Sample(START_MS + 1_000 * len(steps), end, end))
+        series.append(Look(START_MS + 1_000 * number, position, end))
+    series.append(Look(START_MS + 1_000 * len(steps), end, end))
     assert health(series, series[-1].at_ms, series[-1].at_ms).verdict == "ok"

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.observe.board import Board, without_addresses
-from penstock.observe.glance import SinkFacts
+from penstock.observe.board.board import Board, without_addresses
+from penstock.observe.board.glance import SinkFacts
+from penstock.observe.board.series import COARSE_POINTS, FINE_POINTS, NAMES_MAX, Series
+from penstock.observe.board.spread import Spread
 from penstock.observe.journal import Batch, Lag, Note
 from penstock.observe.latency import Latency
 from penstock.observe.run import Seen
-from penstock.observe.samples import Verdict, Work
-from penstock.observe.series import COARSE_POINTS, FINE_POINTS, NAMES_MAX, Series
-from penstock.observe.spread import Spread
+from penstock.observe.samples import AuditVerdict, Work
 from tests.runs import AWAY_S, BURST_S, START_MS, Run
 
 FACTS = [
@@ -213,7 +213,7 @@ def test_failures_in_a_row_end_with_a_batch(entries: list[Seen]) -> None:
 def test_a_verdict_of_an_audit_is_no_sign_of_life() -> None:
     board = Board("p")
     board.feed(Note(1_000, "running"))
-    board.feed(Verdict(60_000, 0, 0, 3, (), ()))
+    board.feed(AuditVerdict(60_000, 0, 0, 3, (), ()))
     glance = board.glance(60_000)
     assert glance.last_ms == 1_000
     assert glance.audit is not None

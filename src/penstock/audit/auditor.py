@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from penstock.audit.batches import BatchCounts, count_records, keeps, open_counts
+from penstock.audit.reconcile import Continuity, Keeps, SinkCheck, check_sink, continuity
 from penstock.engine.outputs import Endpoints
 from penstock.engine.receipt import Receipt
-from penstock.observe.batches import BatchCounts, count_records, keeps, open_counts
 from penstock.observe.journal import Batch, JournalReader
-from penstock.observe.reconcile import Continuity, Keeps, SinkCheck, check_sink, continuity
 from penstock.observe.run import journal_file
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec, Sink

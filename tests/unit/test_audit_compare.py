@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.observe.compare import compare, newest
+from penstock.audit.compare import compare, newest
 from penstock.produce.oracle import expected_sessions
 from penstock.produce.workload import Expected
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.observe.board import RECENT_MS, Board
-from penstock.observe.glance import Glance
-from penstock.observe.pressure import SATURATED
-from penstock.observe.series import Series
+from penstock.observe.board.board import RECENT_MS, Board
+from penstock.observe.board.glance import Glance
+from penstock.observe.board.pressure import SATURATED
+from penstock.observe.board.series import Series
 
 Severity = Literal["critical", "warning"]
 

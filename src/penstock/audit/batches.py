@@ -12,9 +12,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from psycopg import sql
 
+from penstock.audit.reconcile import Keeps
 from penstock.engine.outputs import Endpoints
 from penstock.errors import ServiceError
-from penstock.observe.reconcile import Keeps
 from penstock.sinks.clickhouse import connect
 from penstock.sinks.topics import QUIET
 from penstock.spec import ClickHouseSink, KafkaSink, Sink

@@ -14,15 +14,15 @@ from typer.testing import CliRunner, Result
 from penstock.cli import app
 from penstock.cli.common import console
 from penstock.engine.receipt import Receipt
-from penstock.observe.group import progress_group
 from penstock.observe.journal import Batch, Entry, JournalWriter, Lag
-from penstock.observe.laghistory import LagHistory
-from penstock.observe.lagreport import Ends, LagReport, NotBegun, lag_report
-from penstock.observe.lagseries import Sample
-from penstock.observe.lagtime import LagTime, NoLag
-from penstock.observe.lagtrend import Growing, Stalled, Steady
+from penstock.observe.lag.age import LagTime, NoLag
+from penstock.observe.lag.group import progress_group
+from penstock.observe.lag.history import LagHistory
+from penstock.observe.lag.looks import Look
+from penstock.observe.lag.report import Ends, LagReport, NotBegun, lag_report
+from penstock.observe.lag.skew import Skew
+from penstock.observe.lag.trend import Growing, Stalled, Steady
 from penstock.observe.latency import Latency
-from penstock.observe.skew import Skew
 from penstock.sinks.kafka import positions_group
 from tests.unit.lag_pipelines import START_MS, Paper, as_lags, steadily
 
@@ -140,7 +140,7 @@ def test_nothing_is_said_before_the_first_batch() -> None:
 
 def test_a_clock_that_was_put_back_begins_the_series_anew() -> None:
     later = [replace(lag, at_ms=lag.at_ms - 7_200_000) for lag in as_lags(CALM)]
-    before = as_lags([Sample(one.at_ms, 0, 10) for one in CALM])
+    before = as_lags([Look(one.at_ms, 0, 10) for one in CALM])
     assert reported([*before, *later], NOW_MS - 7_200_000).trend == Steady()
 
 
@@ -196,7 +196,7 @@ def test_the_command_shows_a_table_and_fails_when_a_partition_is_stuck(tmp_path:
 
 
 def test_the_command_is_content_with_a_pipeline_that_has_read_all(tmp_path: Path) -> None:
-    read = [Sample(one.at_ms, one.end, one.end) for one in CALM]
+    read = [Look(one.at_ms, one.end, one.end) for one in CALM]
     result = looked_at(tmp_path, entries=as_lags(read))
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[2].split()[-1] == "ok"

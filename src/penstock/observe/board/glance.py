@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.observe.pressure import Stage
-from penstock.observe.samples import Health, Verdict
-from penstock.observe.spread import Quantiles
+from penstock.observe.board.pressure import Stage
+from penstock.observe.board.spread import Quantiles
+from penstock.observe.samples import AuditVerdict, KafkaHealth
 
 Phase = Literal["unknown", "starting", "running", "waiting", "failing", "stopped"]
 MarkKind = Literal["start", "ready", "away", "back", "failed", "stop", "news"]
@@ -182,7 +182,7 @@ class Glance:
     state: StateGlance | None
     sinks: tuple[SinkGlance, ...]
     processes: tuple[ProcessGlance, ...]
-    health: Health | None
-    audit: Verdict | None
+    health: KafkaHealth | None
+    audit: AuditVerdict | None
     lookups: dict[str, str]
     stale_since_ms: dict[str, int]

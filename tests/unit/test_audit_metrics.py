@@ -5,9 +5,9 @@ import urllib.request
 
 import pytest
 
+from penstock.audit.metrics import AuditMetrics
 from penstock.errors import ServiceError
 from penstock.local.ports import free_ports
-from penstock.observe.metrics import AuditMetrics
 
 REPORT = {
     "records_lost": 3,

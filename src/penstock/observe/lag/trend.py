@@ -14,9 +14,9 @@ from statistics import median
 
 import numpy as np
 
-from penstock.observe.lagseries import (
-    Sample,
-    Series,
+from penstock.observe.lag.looks import (
+    Look,
+    Looks,
     lows,
     moves_every_ms,
     patience_ms,
@@ -111,7 +111,7 @@ class Retention:
     age_ms: int
 
 
-def trend(series: Series, *, trigger_ms: int = 0, retention: Retention | None = None) -> Trend:
+def trend(series: Looks, *, trigger_ms: int = 0, retention: Retention | None = None) -> Trend:
     """The shape of a series, by its newest part: 5 minutes, or 20 batches if these take longer."""
     if not series:
         return TooFewSamples(0)
@@ -146,7 +146,7 @@ class _Pace:
     """Records of a batch, and of the time between two looks."""
 
     @classmethod
-    def of(cls, series: Series, every_ms: float) -> _Pace:
+    def of(cls, series: Looks, every_ms: float) -> _Pace:
         first, last = series[0], series[-1]
         took_s = max(1, last.at_ms - first.at_ms) / 1000
         in_eps = (last.end - first.end) / took_s
@@ -164,7 +164,7 @@ class _Fit:
     change: float
 
     @classmethod
-    def of(cls, samples: Sequence[Sample]) -> _Fit:
+    def of(cls, samples: Sequence[Look]) -> _Fit:
         chosen = samples[:: 1 + len(samples) // _FITTED_MAX]
         at_s = np.array([sample.at_ms - chosen[0].at_ms for sample in chosen]) / 1000
         lag = np.array([sample.lag for sample in chosen], dtype=float)
@@ -184,14 +184,14 @@ class _Fit:
         )
 
 
-def _rising(left: Sequence[Sample], pace: _Pace) -> _Fit | None:
+def _rising(left: Sequence[Look], pace: _Pace) -> _Fit | None:
     """The movement since the least was left, if it goes up, and still does."""
     least = min(range(len(left)), key=lambda at: (left[at].lag, -at))
     fit = _Fit.of(_later_half(left[least:], _RISE_MIN))
     return fit if fit.moves(pace, 1) else None
 
 
-def _falling(left: Sequence[Sample], pace: _Pace, series: Series) -> Burst | Draining | None:
+def _falling(left: Sequence[Look], pace: _Pace, series: Looks) -> Burst | Draining | None:
     """The movement since the most was left, if it goes down, and still does; a burst if it rose before."""
     most = max(range(len(left)), key=lambda at: (left[at].lag, at))
     fit = _Fit.of(_later_half(left[most:], _FALL_MIN))
@@ -206,7 +206,7 @@ def _falling(left: Sequence[Sample], pace: _Pace, series: Series) -> Burst | Dra
     return Burst(max(sample.lag for sample in series if sample.at_ms >= since_ms), since_ms)
 
 
-def _later_half(samples: Sequence[Sample], least: int) -> Sequence[Sample]:
+def _later_half(samples: Sequence[Look], least: int) -> Sequence[Look]:
     """What goes on now: a movement that is over is none. Where there are too few, one, which never moves."""
     return samples[-max(_RISE_MIN, len(samples) // 2) :] if len(samples) >= least else samples[-1:]
 
@@ -221,7 +221,7 @@ class _Tooth:
     looks: int
 
 
-def _teeth(series: Series, left: Sequence[Sample]) -> list[_Tooth]:
+def _teeth(series: Looks, left: Sequence[Look]) -> list[_Tooth]:
     ends = {sample.at_ms for sample in left}
     teeth, high, looks = [], 0, 0
     for sample in series:
@@ -232,7 +232,7 @@ def _teeth(series: Series, left: Sequence[Sample]) -> list[_Tooth]:
     return teeth
 
 
-def _sawtooth(series: Series, left: Sequence[Sample]) -> Sawtooth | None:
+def _sawtooth(series: Looks, left: Sequence[Look]) -> Sawtooth | None:
     """Teeth that reach down to a third of their height, and take three looks at least."""
     teeth = _teeth(series, left)
     if len(teeth) < LOWS_MIN:

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.audit.topic import read_topic
 from penstock.deadletters.originals import REPLAYED_HEADER
-from penstock.observe.topic import read_topic
 from penstock.produce.ledger import Ledger
 
 Identity = tuple[str, int]
