@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from penstock.web.app import Site, application
-from penstock.web.server import Place, Server
+from penstock.web.server import Place, beside
 
 
 @contextmanager
 def served(site: Site, place: Place | None = None) -> Iterator[int]:
     """The port on which it is served, until the end."""
     place = place or Place(port=0)
-    listener = place.bind()
-    server = Server(application(site, place.names, place.token), place)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        listener.close()
+    with beside(application(site, place.names, place.token), place) as url:
+        yield urlsplit(url).port or 0
 
 
 def secured_place(directory: Path, token: str) -> Place:

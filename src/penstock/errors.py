@@ -32,7 +32,7 @@ class PenstockError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What an error of somebody else's says before it goes into details, for a line of our own."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and lines[0].startswith(_FROM_JAVA):

@@ -115,7 +115,8 @@ def test_the_age_of_what_waits_is_since_the_topic_reached_further() -> None:
     lag = board.glance(99_000).lag
     assert lag is not None
     assert lag.records == 590
-    assert lag.age_ms == 59_000
+    # The 401st record came in the first tenth of a second: in the middle of it, as far as one can tell.
+    assert lag.age_ms == 58_950
 
 
 def test_what_waits_gets_older_when_nobody_looks_at_the_topic_any_more() -> None:

@@ -181,6 +181,12 @@ CASES: list[tuple[str, list[Seen], dict[str, object], list[tuple[str, str, str]]
         [("PipelineStopped", "warning", "stopped 3.0 s ago")],
     ),
     (
+        "it gave up",
+        [*running()[:100], Note(NOW_MS - 3_000, "failed: sink sessions: a newer writer has taken over")],
+        {"alive": False},
+        [("PipelineFailed", "critical", "gave up 3.0 s ago: sink sessions: a newer writer has taken over")],
+    ),
+    (
         "its process died",
         running(),
         {"alive": False, "now_ms": NOW_MS + 4_000},

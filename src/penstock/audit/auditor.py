@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -51,6 +50,7 @@ class Auditor:
         self._spec, self._at, self._from_batch = spec, at, from_batch
         self._journal = JournalReader(journal_file(data.runs / spec.name))
         self._receipts: dict[tuple[str, int], Receipt] = {}
+        self._unasked: list[Receipt] = []
         self._unaccounted: dict[tuple[str, int], tuple[int, str]] = {}
         self._counts: dict[tuple[str, str], tuple[Keeps, BatchCounts]] = {}
 
@@ -59,7 +59,8 @@ class Auditor:
         news = [entry.receipt for entry in self._journal.new() if isinstance(entry, Batch)]
         # Of a batch that ran twice the later receipt stands.
         self._receipts |= {(receipt.query, receipt.batch): receipt for receipt in news}
-        self._account(news)
+        self._unasked += news
+        self._account()
         queries = {query: self._of(query) for query in dict.fromkeys(query for query, _ in self._receipts)}
         covered = {query: continuity(receipts) for query, receipts in queries.items()}
         sinks = tuple(
@@ -82,19 +83,22 @@ class Auditor:
     def _of(self, query: str) -> list[Receipt]:
         return [self._receipts[place] for place in sorted(self._receipts) if place[0] == query]
 
-    def _account(self, receipts: Iterable[Receipt]) -> None:
+    def _account(self) -> None:
         """Offsets that no row tells of may be no records: the topic itself can say."""
-        for receipt in receipts:
-            place = (receipt.query, receipt.batch)
-            self._unaccounted.pop(place, None)
-            if receipt.unaccounted == 0:
-                continue
-            there = count_records(self._at.kafka, self._spec.source.topic, receipt.offsets)
-            told = receipt.decoded + receipt.rejected
-            if there is None or there == told:
-                continue
-            word = f"{there} records were read and {told} accounted for"
-            self._unaccounted[place] = (there - told, f"{receipt.query}: batch {receipt.batch}: {word}")
+        while self._unasked:
+            receipt = self._unasked[0]
+            self._unaccounted.pop((receipt.query, receipt.batch), None)
+            if receipt.unaccounted != 0:
+                self._ask_topic(receipt)
+            del self._unasked[0]  # not before: a topic that does not answer is asked again
+
+    def _ask_topic(self, receipt: Receipt) -> None:
+        there = count_records(self._at.kafka, self._spec.source.topic, receipt.offsets)
+        told = receipt.decoded + receipt.rejected
+        if there is None or there == told:
+            return
+        word = f"{receipt.query}: batch {receipt.batch}: {there} records were read and {told} accounted for"
+        self._unaccounted[receipt.query, receipt.batch] = (there - told, word)
 
     def _check(self, query: str, receipts: list[Receipt], sink: Sink) -> SinkCheck:
         if (query, sink.name) not in self._counts:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import psycopg
+from clickhouse_connect.driver.exceptions import ClickHouseError
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from psycopg import sql
@@ -159,15 +160,22 @@ class _ClickHouseCounts:
 
     def __init__(self, address: str, table: str, query: str, *, merged: bool) -> None:
         """`merged`: rows that replace each other count once, also where ClickHouse has yet to merge them."""
-        self._client, self._query = connect(address), query
+        self._query = query
         self._table = f"{table} FINAL" if merged else table
+        try:
+            self._client = connect(address)
+        except ClickHouseError as error:
+            raise ServiceError(f"table {table} cannot be read: ClickHouse does not answer") from error
 
     def look(self) -> Mapping[int, int]:
-        found = self._client.query(
-            f"SELECT batch, count() FROM {self._table} "  # noqa: S608  (a name of the spec)
-            "WHERE query = {query:String} GROUP BY batch",
-            parameters={"query": self._query},
-        )
+        try:
+            found = self._client.query(
+                f"SELECT batch, count() FROM {self._table} "  # noqa: S608  (a name of the spec)
+                "WHERE query = {query:String} GROUP BY batch",
+                parameters={"query": self._query},
+            )
+        except ClickHouseError as error:
+            raise ServiceError(f"table {self._table} of ClickHouse cannot be read: {error}") from error
         return {int(batch): int(rows) for batch, rows in found.result_rows}
 
     def close(self) -> None:

@@ -12,10 +12,12 @@ from rich.table import Table
 from penstock.audit.auditor import Auditor, Reconciled
 from penstock.audit.exact import Audit, audit
 from penstock.audit.metrics import AuditMetrics
+from penstock.audit.verdict import keep, verdict
 from penstock.cli.common import console, resolve_addresses, say, write_json
 from penstock.engine.outputs import Endpoints
-from penstock.errors import PenstockError, SpecError
+from penstock.errors import PenstockError, ServiceError, SpecError
 from penstock.observe.lag.ends import TopicEnds
+from penstock.observe.samples import AuditVerdict
 from penstock.paths import DataDir
 from penstock.spec import Duration, PipelineSpec
 
@@ -23,6 +25,9 @@ _BUSY_SHARE = 0.03
 _SETTLING_LOOKS = 4
 _SETTLING_S = 3.0
 """A pipeline that runs may be between the last record and the last result: that is waited for."""
+
+_AWAY_S = 3.0
+"""A store that does not answer is asked again after this long."""
 
 _KEPT = {
     "all": "every batch",
@@ -42,20 +47,30 @@ def audit_pipeline(
 ) -> bool:
     """Whether the last look found nothing wrong."""
     rest_s = _interval_s(every) if every else 0.0
-    found = resolve_addresses(spec, data)
-    at = Endpoints(found.kafka, found.clickhouse, found.postgres)
+    addresses = resolve_addresses(spec, data)
+    at = Endpoints(addresses.kafka, addresses.clickhouse, addresses.postgres)
     exposed = AuditMetrics(spec.name, metrics) if metrics else None
     with Auditor(spec, data, at, from_batch=from_batch) as auditor:
         while True:
             began = time.perf_counter()
-            reconciled = auditor.look()
+            try:
+                reconciled = auditor.look()
+            except ServiceError as error:
+                if not every:
+                    raise
+                say(f"{time.strftime('%H:%M:%S')}  {error}")
+                if stop.wait(max(rest_s, _AWAY_S)):
+                    raise
+                continue
             if not reconciled.queries:
                 raise PenstockError(
                     f"nothing to audit: {spec.name} has written no receipt in {data.runs / spec.name}",
                     hint=f"Run it first: penstock run {spec.name}; or name its data directory with --data.",
                 )
             exact = _exact(spec, data, at, reconciled, stop) if not every else None
-            report = report_of(spec, reconciled, exact)
+            found = verdict(reconciled, exact, round(time.time() * 1000))
+            keep(found, data, spec.name)
+            report = report_of(spec, reconciled, exact, found)
             write_json(json, report)
             took_s = time.perf_counter() - began
             if exposed:
@@ -94,16 +109,14 @@ def _exact(
     return audit(spec, data, at)
 
 
-def report_of(spec: PipelineSpec, reconciled: Reconciled, exact: Audit | None) -> dict[str, Any]:
+def report_of(
+    spec: PipelineSpec, reconciled: Reconciled, exact: Audit | None, found: AuditVerdict
+) -> dict[str, Any]:
     """The outcome as machines read it."""
     guarantees = {sink.name: sink.guarantee for sink in spec.sink}
-    lost, duplicated = reconciled.lost, reconciled.duplicated
-    problems = [*reconciled.problems, *(exact.problems if exact else ())]
-    if exact:
-        lost, duplicated = max(lost, exact.lost), max(duplicated, exact.duplicated)
     return {
-        "records_lost": lost,
-        "records_duplicated": duplicated,
+        "records_lost": found.lost,
+        "records_duplicated": found.duplicated,
         "records": max((query.records for query in reconciled.queries.values()), default=0),
         "batches": reconciled.batches,
         "sinks": [
@@ -120,8 +133,8 @@ def report_of(spec: PipelineSpec, reconciled: Reconciled, exact: Audit | None) -
             }
             for sink in reconciled.sinks
         ],
-        "problems": problems,
-        "verdict": "fail" if problems or lost or duplicated else "pass",
+        "problems": list(found.problems),
+        "verdict": "fail" if found.problems or found.lost or found.duplicated else "pass",
     }
 
 

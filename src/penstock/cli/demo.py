@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -38,6 +39,7 @@ def demo(
     rate: Annotated[str, typer.Option(help='Events a second, e.g. 5000 or "20k/s".')] = "5,000/s",
     seed: Annotated[int, typer.Option(help="The same seed gives the same events and flaws.")] = 7,
     brokers: BrokersOption = 1,
+    web: Annotated[bool, typer.Option(help="Show it in a browser, too.")] = True,
     json: JsonOption = None,
 ) -> None:
     """Start the services, run a pipeline, send it events, watch it, and audit what came out.
@@ -52,7 +54,7 @@ def demo(
     """
     stop = threading.Event()
     stop_on_signal(stop)
-    from penstock.cli.demonstration import Demonstration
+    from penstock.cli.demonstration import Demonstration, page_of
     from penstock.local.services import Services
     from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
 
@@ -77,13 +79,16 @@ def demo(
         needed = {"kafka", *(sink.kind for sink in spec.sink)}
         services = Services(where, brokers=brokers, tie_to_parent=True, say=say, only=needed)
         show = Demonstration(spec, where, services, name, overrides, rate, seconds, seed, stop)
-        try:
-            report = show.run()
-        finally:
-            show.end()
+        with page_of(spec, where) if web else nullcontext():
+            try:
+                report = show.run()
+            finally:
+                show.end()
         if report is None:
             say("stopped; the same command goes on from here")
             raise typer.Exit(INTERRUPTED)
         write_json(json, report)
+    if web:
+        say(f"To look at it again: penstock web --data {where.root}")
     if report["verdict"] != "pass":
         raise typer.Exit(1)

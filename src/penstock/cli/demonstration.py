@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json as jsonlib
 import math
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import typer
 from rich.live import Live
 
+from penstock.audit.auditor import Auditor, Reconciled
 from penstock.audit.exact import Audit, audit
+from penstock.audit.verdict import keep, verdict
 from penstock.cli.common import (
     CRASHED,
     console,
@@ -24,10 +29,12 @@ from penstock.cli.common import (
 from penstock.cli.running import journal_path
 from penstock.cli.verdict import result_sinks, show_verdict
 from penstock.cli.view import Moment, flow, plain_line, render, spans_of
+from penstock.cli.web import site_of
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY
-from penstock.errors import PipelineFailed
+from penstock.errors import PipelineFailed, ServiceError
 from penstock.local.services import Services
+from penstock.observe.board.alerts import Limits
 from penstock.observe.journal import Batch, JournalReader, Note
 from penstock.observe.latency import Latency
 from penstock.observe.summary import Summary
@@ -36,6 +43,8 @@ from penstock.produce.producer import ProduceStats
 from penstock.produce.shipped import plan_for
 from penstock.sinks.topics import ensure_source_topic
 from penstock.spec import PipelineSpec
+from penstock.web.app import application
+from penstock.web.server import Place, beside
 
 _VIEW_EVERY_S = 1.0
 _READY_WITHIN_S = 120.0
@@ -45,8 +54,23 @@ _QUIET_S = 4.0
 _RESTARTS_MAX = 5
 _WARM_AFTER_S = 30.0
 """A JVM compiles what it runs: the latencies of the first half minute are told apart."""
+_AUDIT_EVERY_S = 5.0
+_AUDIT_SHARE = 0.03
 _CHILD_STOP_S = 8.0
 """Then it is killed, which costs no more than a batch that comes again."""
+
+
+@contextmanager
+def page_of(spec: PipelineSpec, data: DataDir) -> Iterator[None]:
+    """The page on the pipeline, opened where there is a desktop to open it on."""
+    place = Place()
+    site = site_of(data, {spec.name: spec}, Limits())
+    with beside(application(site, place.names, place.token), place) as url:
+        say(f"The page is at {url}")
+        desktop = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+        if console.is_terminal and desktop:
+            typer.launch(url)
+        yield
 
 
 @dataclass
@@ -91,14 +115,42 @@ class Demonstration:
         self._began = time.monotonic()
         self._warm_from_ms = time.time() * 1000 + _WARM_AFTER_S * 1000
         self._producer = self._spawn_producer()
-        if not self._watch():
-            return None
-        elapsed_s = time.monotonic() - self._began
-        self._end_child(self._pipeline)
-        self._pipeline = None
-        say("auditing ...")
         at = Endpoints(addresses.kafka, addresses.clickhouse, addresses.postgres)
-        return self._judge(audit(self.spec, self.data, at), elapsed_s)
+        with Auditor(self.spec, self.data, at) as auditor:
+            with self._audited(auditor):
+                if not self._watch():
+                    return None
+            elapsed_s = time.monotonic() - self._began
+            self._end_child(self._pipeline)
+            self._pipeline = None
+            say("auditing ...")
+            outcome = audit(self.spec, self.data, at)
+            self._keep_verdict(auditor.look(), outcome)
+        return self._judge(outcome, elapsed_s)
+
+    @contextmanager
+    def _audited(self, auditor: Auditor) -> Iterator[None]:
+        """Offsets and rows are compared as it runs, for 3 % of the time at most."""
+        over = threading.Event()
+
+        def looks() -> None:
+            took_s = 0.0
+            while not over.wait(max(_AUDIT_EVERY_S, took_s / _AUDIT_SHARE)):
+                began = time.perf_counter()
+                with suppress(ServiceError):  # a store is away: the view tells
+                    self._keep_verdict(auditor.look(), None)
+                took_s = time.perf_counter() - began
+
+        thread = threading.Thread(target=looks, name="audit", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _keep_verdict(self, reconciled: Reconciled, exact: Audit | None) -> None:
+        keep(verdict(reconciled, exact, round(time.time() * 1000)), self.data, self.spec.name)
 
     def end(self) -> None:
         """Stop all that was started, producers first, and leave no process behind."""

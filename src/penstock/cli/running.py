@@ -23,7 +23,7 @@ from penstock.engine.checkpoint import last_offsets
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY, Pipeline, query_name, tiers
 from penstock.engine.spark import open_spark
-from penstock.errors import PenstockError, SourceError, SpecError
+from penstock.errors import PenstockError, SourceError, SpecError, first_line
 from penstock.local.kafka import exporters
 from penstock.observe.brokers import BrokerMeter
 from penstock.observe.journal import reached
@@ -95,7 +95,7 @@ def run_pipeline(
         _watch(spec, recorder, worker, stop, seconds)
         # A stuck JVM must not keep a person waiting: a batch that is cut off comes again at the next start.
         worker.join(timeout=_STOP_WITHIN_S)
-        recorder.note("stopped")
+        recorder.note(f"failed: {first_line(failures[0])}" if failures else "stopped")
         if failures:
             _raise(failures[0])
     if worker.is_alive():

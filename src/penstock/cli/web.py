@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,9 @@ from penstock.errors import PenstockError, SpecError
 from penstock.paths import DataDir
 
 if TYPE_CHECKING:
+    from penstock.observe.board.alerts import Limits
     from penstock.spec import PipelineSpec
+    from penstock.web.app import Site
 
 TOKEN_VARIABLE = "PENSTOCK_WEB_TOKEN"  # noqa: S105  (the name, not the token)
 
@@ -74,7 +77,6 @@ def web_command(
     from penstock.web.app import Site, application
     from penstock.web.recording import Recording
     from penstock.web.server import Place, serve
-    from penstock.web.watched import Watch
 
     with readable_errors():
         place = Place(host, port, tls_cert, tls_key, _token(token_file), tuple(name or ()))
@@ -86,13 +88,7 @@ def web_command(
             known = next(iter(described.values()), None) or _kept(run)
             site = Site(Recording.read(replay, known, limits))
         else:
-            where = DataDir.at(data)
-
-            def describe(name: str) -> PipelineSpec | None:
-                return described.get(name) or _kept(where.runs / name)
-
-            watch = Watch(where, tuple(described), describe, limits)
-            site = Site(watch, lambda spec: resolve_addresses(spec, where, only=("kafka",)).kafka)
+            site = site_of(DataDir.at(data), described, limits)
         listener = place.bind()
 
         def ready(url: str) -> None:
@@ -101,6 +97,18 @@ def web_command(
                 typer.launch(url)
 
         serve(application(site, place.names, place.token), place, listener, ready)
+
+
+def site_of(where: DataDir, described: Mapping[str, PipelineSpec], limits: Limits) -> Site:
+    """The pipelines that are described, or all that ever ran there, as they run."""
+    from penstock.web.app import Site
+    from penstock.web.watched import Watch
+
+    def describe(name: str) -> PipelineSpec | None:
+        return described.get(name) or _kept(where.runs / name)
+
+    watch = Watch(where, tuple(described), describe, limits)
+    return Site(watch, lambda spec: resolve_addresses(spec, where, only=("kafka",)).kafka)
 
 
 def _token(file: Path | None) -> str | None:

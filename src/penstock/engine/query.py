@@ -153,7 +153,7 @@ class Query:
         topics = [self.spec.source.topic, *self._topics()]
         away = [] if kafka_answers(at.kafka, topics) else [f"Kafka at {at.kafka}"]
         if ClickHouseSink in kinds and not clickhouse_answers(at.clickhouse):
-            away.append(f"ClickHouse at {at.clickhouse.rpartition('@')[2]}")  # without a password
+            away.append(f"ClickHouse at {at.clickhouse}")
         if PostgresSink in kinds and not postgres_answers(at.postgres):
             away.append("PostgreSQL")
         return away

@@ -22,6 +22,12 @@ def older(path: Path) -> Path:
     return path.with_suffix(".1.jsonl")
 
 
+def append(path: Path, sample: Sample) -> None:
+    """Add one sample from another process than the pipeline's, which alone makes room."""
+    with path.open("ab", buffering=0) as file:
+        file.write(_line(sample))
+
+
 class SampleWriter:
     """Appends samples; safe to call from several threads."""
 
@@ -32,8 +38,7 @@ class SampleWriter:
         self._file = path.open("ab", buffering=0)
 
     def write(self, sample: Sample) -> None:
-        # A killed writer's half line ends here at the latest: readers pass over what they cannot read.
-        line = b"\n" + _one.dump_json(sample) + b"\n"
+        line = _line(sample)
         with self._lock:
             if self._file.closed:
                 return  # whoever looked for too long comes after the end
@@ -46,6 +51,11 @@ class SampleWriter:
     def close(self) -> None:
         with self._lock:
             self._file.close()
+
+
+def _line(sample: Sample) -> bytes:
+    # A killed writer's half line ends here at the latest: readers pass over what they cannot read.
+    return b"\n" + _one.dump_json(sample) + b"\n"
 
 
 class SampleReader:

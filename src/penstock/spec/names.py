@@ -7,7 +7,9 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, PlainSerializer
+
+from penstock.spec.secret import Secret
 
 
 def nearest(name: str, known: Collection[str]) -> str:
@@ -58,12 +60,16 @@ Topic = Annotated[
     str, _legal(r"(?!\.{1,2}$)[\w.-]{1,249}", "a Kafka topic name: at most 249 letters, digits, . _ or -")
 ]
 KafkaAddress = Annotated[str, _address(rf"{_HOST_PORT}(,{_HOST_PORT})*", '"host:port", several with commas')]
+_kept_secret = (AfterValidator(Secret), PlainSerializer(str, when_used="json"))
 ClickHouseAddress = Annotated[
     str,
     _address(rf"(https?://([^@/\s]+@)?)?{_HOST_PORT}/?", '"host:port" or "http://user:password@host:port"'),
+    *_kept_secret,
 ]
 PostgresAddress = Annotated[
-    str, _address(r"postgres(ql)?://\S+", '"postgresql://user:password@host:port/database"')
+    str,
+    _address(r"postgres(ql)?://\S+", '"postgresql://user:password@host:port/database"'),
+    *_kept_secret,
 ]
 
 

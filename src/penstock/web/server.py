@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,6 +124,23 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._closing.set()
         await super().shutdown(sockets)
+
+
+@contextmanager
+def beside(app: Starlette, place: Place) -> Iterator[str]:
+    """Serve in a thread, as long as the body takes, which is given the address."""
+    listener = place.bind()
+    server = Server(app, place)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="page", daemon=True)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.01)
+    try:
+        yield place.url(listener)
+    finally:
+        server.should_exit = True
+        thread.join(_STOP_WITHIN_S)
+        listener.close()
 
 
 def serve(app: Starlette, place: Place, listener: socket.socket, ready: Callable[[str], None]) -> None:

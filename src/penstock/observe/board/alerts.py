@@ -78,7 +78,7 @@ def alerts(
 def _lag_growing(at: Sight) -> Iterator[Alert]:
     """Each minute's mean above the one before."""
     lag = at.now.lag
-    if lag is None or lag.age_ms < at.limits.growing_age_ms or at.now.phase == "stopped":
+    if lag is None or lag.age_ms < at.limits.growing_age_ms or at.now.phase in ("stopped", "failed"):
         return
     means: list[float] = []
     for minutes in range(15):
@@ -233,6 +233,9 @@ def _gone(at: Sight) -> Iterator[Alert]:
     quiet_ms = now.now_ms - now.last_ms
     if now.phase == "stopped":
         yield Alert("PipelineStopped", "warning", f"stopped {_seconds(quiet_ms)} ago", now.phase_since_ms)
+    elif now.phase == "failed":
+        reason = f"gave up {_seconds(quiet_ms)} ago: {now.note.removeprefix('failed: ')}"
+        yield Alert("PipelineFailed", "critical", reason, now.phase_since_ms)
     elif at.alive is False and quiet_ms > 2_000:
         reason = f"its process is gone, and it was not told to stop; last heard {_seconds(quiet_ms)} ago"
         yield Alert("PipelineCrashed", "critical", reason, now.last_ms)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 
 from penstock.observe.board.glance import LagGlance, PartitionGlance
 from penstock.observe.journal import Lag
+from penstock.observe.lag.age import LagTime, LogEnd, NoLag
 
 _WINDOW_MS = 10_000
-_EACH_MS = 900_000
-"""So long every look at the topic is kept, then one in ten seconds."""
-_THIN_MS = 10_000
-_KEPT_MS = 7_200_000
 
 
 class Backlog:
@@ -19,16 +16,14 @@ class Backlog:
 
     def __init__(self) -> None:
         self._recent: deque[Lag] = deque()
-        self._old: deque[Lag] = deque()
+        self._ends: defaultdict[int, LogEnd] = defaultdict(LogEnd)
 
     def feed(self, lag: Lag) -> None:
         self._recent.append(lag)
-        while self._recent[0].at_ms < lag.at_ms - _EACH_MS:
-            oldest = self._recent.popleft()
-            if not self._old or oldest.at_ms - self._old[-1].at_ms >= _THIN_MS:
-                self._old.append(oldest)
-        while self._old and self._old[0].at_ms < lag.at_ms - _KEPT_MS:
-            self._old.popleft()
+        while self._recent[0].at_ms < lag.at_ms - _WINDOW_MS:
+            self._recent.popleft()
+        for partition, end in lag.ends.items():
+            self._ends[partition].saw(end, lag.at_ms)
 
     @property
     def newest(self) -> Lag | None:
@@ -36,20 +31,12 @@ class Backlog:
 
     def rates_eps(self, now_ms: int) -> dict[int, float]:
         """Records that producers added a second, by partition, over the last seconds."""
-        window = self._tail(now_ms)
+        window = [lag for lag in self._recent if lag.at_ms >= now_ms - _WINDOW_MS]
         if len(window) < 2:
             return {}
         first, last = window[0], window[-1]
         seconds = max(1, last.at_ms - first.at_ms) / 1000
         return {p: (end - first.ends.get(p, end)) / seconds for p, end in last.ends.items()}
-
-    def _tail(self, now_ms: int) -> list[Lag]:
-        found: list[Lag] = []
-        for lag in reversed(self._recent):
-            if lag.at_ms < now_ms - _WINDOW_MS:
-                break
-            found.append(lag)
-        return found[::-1]
 
     def glance(self, now_ms: int) -> LagGlance | None:
         lag = self.newest
@@ -57,7 +44,7 @@ class Backlog:
             return None
         rates, ages = self.rates_eps(now_ms), self._ages_ms(lag)
         partitions = tuple(
-            PartitionGlance(p, waits, lag.ends[p], lag.done.get(p, 0), rates.get(p, 0.0), ages.get(p, 0))
+            PartitionGlance(p, waits, lag.ends[p], lag.done.get(p, 0), rates.get(p, 0.0), ages[p])
             for p, waits in sorted(lag.by_partition.items(), key=lambda item: (-item[1], item[0]))
         )
         return LagGlance(lag.at_ms, lag.total, self.age_ms(now_ms), partitions)
@@ -69,19 +56,13 @@ class Backlog:
         return oldest_ms + max(0, now_ms - lag.at_ms) if lag and oldest_ms else 0
 
     def _ages_ms(self, lag: Lag) -> dict[int, int]:
-        """Since when each partition has held a record that is not done yet.
+        return {partition: self._age_ms(partition, lag) for partition in lag.ends}
 
-        It came after the last look at which the topic did not yet reach beyond what is done now.
-        """
-        ages: dict[int, int] = {}
-        waiting = {p for p, waits in lag.by_partition.items() if waits > 0}
-        for looks in (self._recent, self._old):
-            for look in reversed(looks):
-                for partition in [p for p in waiting if look.ends.get(p, 0) <= lag.done.get(p, 0)]:
-                    ages[partition] = lag.at_ms - look.at_ms
-                    waiting.discard(partition)
-                if not waiting:
-                    return ages
-        # As old as all that is known, at least.
-        oldest = (self._old or self._recent)[0].at_ms
-        return ages | dict.fromkeys(waiting, lag.at_ms - oldest)
+    def _age_ms(self, partition: int, lag: Lag) -> int:
+        match self._ends[partition].age(lag.done.get(partition, 0), lag.at_ms):
+            case NoLag():
+                return 0
+            case LagTime(ms=ms):
+                return ms
+            case too_few:
+                return too_few.at_least_ms

@@ -32,6 +32,7 @@ _NOTES: tuple[tuple[str, MarkKind, Phase | None], ...] = (
     (r".* back after ", "back", "running"),
     (r"batch failed", "failed", "failing"),
     (r"stopped", "stop", "stopped"),
+    (r"failed: ", "fatal", "failed"),
 )
 """How a note begins, what it is, and what the pipeline does from then on."""
 

@@ -9,8 +9,8 @@ from penstock.observe.board.pressure import Stage
 from penstock.observe.board.spread import Quantiles
 from penstock.observe.samples import AuditVerdict, KafkaHealth
 
-Phase = Literal["unknown", "starting", "running", "waiting", "failing", "stopped"]
-MarkKind = Literal["start", "ready", "away", "back", "failed", "stop", "news"]
+Phase = Literal["unknown", "starting", "running", "waiting", "failing", "stopped", "failed"]
+MarkKind = Literal["start", "ready", "away", "back", "failed", "fatal", "stop", "news"]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ _CATCHING_UP_MS = 10_000
 _HEADLINES = {
     "RecordsLost": "Records are lost",
     "RecordsDuplicated": "Records are doubled",
+    "PipelineFailed": "Failed",
     "PipelineCrashed": "Crashed",
     "PipelineSilent": "Silent",
     "PipelineStopped": "Stopped",

@@ -261,6 +261,7 @@ const MARKS = {
   away: { word: "away", colour: "--critical" },
   back: { word: "back", colour: "--good" },
   failed: { word: "batch failed", colour: "--critical" },
+  fatal: { word: "failed", colour: "--critical" },
   stop: { word: "stopped", colour: "--muted" },
   news: { word: "", colour: "--muted" },
 };

@@ -122,7 +122,7 @@ export function drawMachine(glance) {
   ], health?.brokers ?? [], (b) => String(b.id));
 }
 
-const SIGNS = { start: "○", ready: "●", away: "■", back: "●", failed: "▲", stop: "□", news: "·" };
+const SIGNS = { start: "○", ready: "●", away: "■", back: "●", failed: "▲", fatal: "▲", stop: "□", news: "·" };
 
 export function drawMarks(marks) {
   const newest = marks.slice(-60).reverse();
