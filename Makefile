@@ -37,10 +37,12 @@ unit: $(SYNCED) ## Test what needs no services
 	$(BIN)/pytest tests/unit -n 2
 
 # Two at a time, each with services and a Spark of its own: most of a test is waiting.
-integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse and PostgreSQL, and try a few of the faults
-	$(BIN)/pytest tests/faults tests/integration -m "sample or not faults" -n 2 --dist worksteal
+integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse, PostgreSQL and Chromium, and try a few of the faults
+	@$(BIN)/python -m tests.chromium
+	$(BIN)/pytest tests/faults tests/integration tests/browser -m "sample or not faults" -n 2 --dist worksteal
 
-browser: $(SYNCED) ## Test the page in a Chromium, on a recorded run and on a real one
+browser: $(SYNCED) ## Test the page alone
+	@$(BIN)/python -m tests.chromium
 	$(BIN)/pytest tests/browser
 
 faults: $(SYNCED) ## Do every fault at ROUNDS moments to a running pipeline, and judge; see docs/faults.md

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
 import pytest
+
+from penstock.faults.program import SHORT_LIVED
+
+os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED)
 
 
 @pytest.fixture(autouse=True)

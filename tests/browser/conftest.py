@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from penstock.observe.board.alerts import Limits
 from penstock.spec import load
 from penstock.web.app import Site
 from penstock.web.recording import Recording
+from tests import chromium
 from tests.pages import served
 from tests.runs import Run, write
 
@@ -44,9 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("no Chromium on the PATH: apt-get install chromium")
+    if (found := chromium.find()) is None:
+        pytest.skip(chromium.MISSING)
     api = pytest.importorskip("playwright.sync_api")
     with api.sync_playwright() as playwright:
         # A container's root has no sandbox, and often a small /dev/shm.

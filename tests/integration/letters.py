@@ -26,10 +26,7 @@ from penstock.deadletters.reader import Reader
 from penstock.deadletters.replay import Outcome, Replay
 from penstock.local.services import Addresses
 from penstock.sinks.encode import dead_letters
-from penstock.sinks.kafka import (
-    CONTROL_TOPIC,
-    TransactionalKafkaSink,
-)
+from penstock.sinks.kafka import CONTROL_TOPIC, TransactionalKafkaSink
 from penstock.sinks.protocol import Batch
 from penstock.sinks.topics import ensure_topics
 from penstock.spec import PipelineSpec

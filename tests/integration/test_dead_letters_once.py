@@ -20,13 +20,8 @@ from penstock.deadletters import replay as replaying
 from penstock.deadletters.replay import Outcome
 from penstock.errors import Fenced
 from penstock.local.services import Addresses
-from penstock.sinks.kafka import (
-    Deliveries,
-    is_fenced,
-    send,
-    transactional_producer,
-)
-from penstock.sinks.kafka import Message as Record
+from penstock.sinks.producer import Deliveries, is_fenced, send, transactional_producer
+from penstock.sinks.producer import Message as Record
 from tests.integration.letters import (
     Place,
     assert_all_replayed_once,

@@ -25,7 +25,8 @@ from confluent_kafka.admin import AdminClient
 from penstock.errors import Fenced, PositionLost, SinkError
 from penstock.local.services import Addresses
 from penstock.sinks.encode import json_rows
-from penstock.sinks.kafka import CONTROL_TOPIC, Deliveries, Message, send
+from penstock.sinks.kafka import CONTROL_TOPIC
+from penstock.sinks.producer import Deliveries, Message, send
 from penstock.sinks.protocol import Batch, Sink
 from tests.integration.places.kafka import KafkaPlace
 from tests.integration.places.place import new_place, session, sessions
@@ -129,7 +130,7 @@ def test_a_producer_is_used_for_one_transaction(place: KafkaPlace) -> None:
             began.append(self)
             super().begin_transaction()
 
-    with patch("penstock.sinks.kafka.Producer", Counted):
+    with patch("penstock.sinks.producer.Producer", Counted):
         place.write(*(place.batch(number) for number in range(4)))
     assert len({id(producer) for producer in began}) == len(began) == 4
 
@@ -158,7 +159,7 @@ class AbortsInstead(Producer):
 def test_an_aborted_transaction_leaves_neither_rows_nor_position(place: KafkaPlace) -> None:
     # [4]
     place.write(place.batch(0))
-    with patch("penstock.sinks.kafka.Producer", AbortsInstead), pytest.raises(SinkError):
+    with patch("penstock.sinks.producer.Producer", AbortsInstead), pytest.raises(SinkError):
         place.write(place.batch(1))
     assert len(place.read("read_uncommitted")) == place.batch(0).count + place.batch(1).count
     assert place.holds(place.batch(0))
@@ -179,7 +180,7 @@ def test_a_commit_of_which_the_outcome_is_unknown_fails_the_batch_which_is_then_
     place: KafkaPlace,
 ) -> None:
     # [4]
-    with patch("penstock.sinks.kafka.Producer", CommitsUnheard), pytest.raises(SinkError):
+    with patch("penstock.sinks.producer.Producer", CommitsUnheard), pytest.raises(SinkError):
         place.write(place.batch(0))
     assert place.write(place.batch(0)).replayed
     assert place.holds(place.batch(0))
@@ -188,7 +189,7 @@ def test_a_commit_of_which_the_outcome_is_unknown_fails_the_batch_which_is_then_
 DIES_BEFORE_COMMIT = """
 import os, signal, sys
 from confluent_kafka import Producer
-from penstock.sinks import kafka
+from penstock.sinks import producer
 from tests.integration.places.kafka import KafkaPlace
 
 class Dies(Producer):
@@ -196,7 +197,7 @@ class Dies(Producer):
         self.flush(30)
         os.kill(os.getpid(), signal.SIGKILL)
 
-kafka.Producer = Dies
+producer.Producer = Dies
 place = KafkaPlace(*sys.argv[1:])
 place.write(place.batch(1))
 """

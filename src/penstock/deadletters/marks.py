@@ -6,7 +6,7 @@ import json
 
 from penstock.deadletters.letter import Letter
 from penstock.deadletters.reader import Reader
-from penstock.sinks.kafka import Message
+from penstock.sinks.producer import Message
 
 _PARTITION = 0
 

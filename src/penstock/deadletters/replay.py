@@ -23,7 +23,7 @@ from penstock.deadletters.marks import Marks, mark_of, marks_topic
 from penstock.deadletters.originals import REPLAYED_HEADER, Original, Originals
 from penstock.deadletters.reader import Reader
 from penstock.errors import Fenced, ServiceError
-from penstock.sinks.kafka import Deliveries, Message, commit, is_fenced, send, transactional_producer
+from penstock.sinks.producer import Deliveries, Message, commit, is_fenced, send, transactional_producer
 from penstock.sinks.topics import ensure_compacted_topic
 
 _PAGE_RECORDS = 500

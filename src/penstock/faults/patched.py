@@ -135,7 +135,7 @@ def slow_commit() -> None:
     """Wait before each commit of a transaction, so that a fault can be sure to meet one that is open."""
     from confluent_kafka import Producer
 
-    from penstock.sinks import kafka
+    from penstock.sinks import producer
 
     class Waiting(Producer):
         def commit_transaction(self, *arguments: Any) -> None:
@@ -143,7 +143,7 @@ def slow_commit() -> None:
             time.sleep(_COMMIT_WAITS_S)
             super().commit_transaction(*arguments)
 
-    kafka.Producer = Waiting  # type: ignore[attr-defined]
+    producer.Producer = Waiting  # type: ignore[attr-defined]
 
 
 def poison() -> None:

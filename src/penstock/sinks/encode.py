@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.sinks.kafka import Message
 from penstock.sinks.nested import row_json
+from penstock.sinks.producer import Message
 from penstock.sinks.topics import MESSAGE_BYTES
 
 _CUT_BYTES = 64

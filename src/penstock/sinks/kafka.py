@@ -3,62 +3,34 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from threading import Thread
+from dataclasses import asdict
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from penstock.errors import Fenced, SinkError
+from penstock.sinks.producer import (
+    CALL_TIMEOUT_S,
+    Deliveries,
+    Message,
+    add_offsets,
+    commit,
+    is_fenced,
+    producer_settings,
+    send,
+    transactional_producer,
+)
 from penstock.sinks.protocol import Batch, Position, Refusal, Written, must_write
 from penstock.sinks.topics import MESSAGE_BYTES, QUIET
 
 CONTROL_TOPIC = "penstock-positions"
 """Positions are offsets of this topic, partition = slot; it holds no records."""
 
-# Being fenced is printed by the client itself, at any log_level; it comes as an exception, too.
-_log = logging.getLogger("penstock.sinks.kafka")
-_log.addHandler(logging.NullHandler())
-
 TRANSACTION_TIMEOUT_MS = 120_000
 """How long a transaction may be open before the cluster ends it; one is open while a batch is written."""
-
-_CALL_TIMEOUT_S = 30.0
-_OVERTIME_S = 2.0
-
-_BATCH_BYTES = 100
-_FIELD_BYTES = 8
-
-_PRODUCER_SETTINGS: dict[str, str | int | bool] = {
-    **QUIET,
-    "enable.idempotence": True,
-    "acks": "all",
-    "compression.type": "lz4",
-    # The whole batch is at hand: waiting for more would only add latency.
-    "linger.ms": 2,
-    # Bounds the memory of one batch; produce() waits when it is reached.
-    "queue.buffering.max.messages": 200_000,
-    # Of one record. What a topic takes is the topic's to say.
-    "message.max.bytes": 100_000_000,
-    "partitioner": "murmur2_random",
-    # A new producer waits this long before its connections: a start takes 60 ms with 100, 20 ms with 10.
-    "reconnect.backoff.ms": 10,
-    # How long an unknown topic may be one that is being created. With the default, which is as long as our
-    # calls wait, a topic that does not exist can look like a timeout.
-    "topic.metadata.propagation.max.ms": 10_000,
-}
-
-_BATCH_SIZE = 1_000_000
-
-
-def _producer_settings(max_bytes: int) -> dict[str, str | int | bool]:
-    """For a topic that takes batches of at most so many bytes."""
-    return {**_PRODUCER_SETTINGS, "batch.size": min(_BATCH_SIZE, max_bytes)}
-
 
 # What a broker answers while it makes or loads the topic of group offsets: the first seconds after a start.
 _COORDINATOR_COMES = (
@@ -67,35 +39,7 @@ _COORDINATOR_COMES = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 
-
-@dataclass(frozen=True)
-class Message:
-    """A record to send."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    partition: int = -1
-    """Where it must go; -1 is where its key belongs."""
-
-    @property
-    def size(self) -> int:
-        """Bytes on the way, with what a batch of this one record takes."""
-        headers = sum(len(name) + len(value or b"") + _FIELD_BYTES for name, value in self.headers)
-        return len(self.key or b"") + len(self.value or b"") + headers + _BATCH_BYTES
-
-
 Encoder = Callable[[pa.Table], Iterable[Message]]
-
-
-class Deliveries:
-    """Hears of every record's delivery, and keeps the first reason why one failed."""
-
-    def __init__(self) -> None:
-        self.failure: KafkaError | None = None
-
-    def __call__(self, error: KafkaError | None, _record: object) -> None:
-        self.failure = self.failure or error
 
 
 class TransactionalKafkaSink:
@@ -184,7 +128,7 @@ class TransactionalKafkaSink:
 
     def _position(self) -> Position | None:
         try:
-            [held] = committed(self._positions, [TopicPartition(CONTROL_TOPIC, self._slot)], _CALL_TIMEOUT_S)
+            [held] = committed(self._positions, [TopicPartition(CONTROL_TOPIC, self._slot)], CALL_TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError._TIMED_OUT:
                 raise _unreadable(self.name, self._bootstrap) from error
@@ -219,7 +163,7 @@ class KeyedKafkaSink:
         self._set_aside = set_aside
         self._topic = topic
         self._encode = encode
-        self._producer = Producer({**_producer_settings(max_bytes), "bootstrap.servers": bootstrap})
+        self._producer = Producer({**producer_settings(max_bytes), "bootstrap.servers": bootstrap})
 
     def write(self, batch: Batch) -> Written:
         deliveries = Deliveries()
@@ -230,11 +174,11 @@ class KeyedKafkaSink:
                 send(self._producer, self._topic, message, deliveries)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
-        waiting = self._producer.flush(_CALL_TIMEOUT_S)
+        waiting = self._producer.flush(CALL_TIMEOUT_S)
         if deliveries.failure is not None:
             raise _sink_error(self.name, KafkaException(deliveries.failure))
         if waiting:
-            late = f"{waiting} of {batch.count} rows were not acknowledged within {_CALL_TIMEOUT_S:.0f} s"
+            late = f"{waiting} of {batch.count} rows were not acknowledged within {CALL_TIMEOUT_S:.0f} s"
             raise SinkError(f"sink {self.name}: {late}")
         return Written(batch.count, batch.digest, replayed=False, refused=refused)
 
@@ -295,100 +239,6 @@ def position_in(held: TopicPartition) -> Position | None:
     if held.offset < 0 or not held.metadata:
         return None
     return Position(**json.loads(held.metadata))
-
-
-def transactional_producer(
-    bootstrap: str, transactional_id: str, topic: str, *, timeout_ms: int, max_bytes: int = MESSAGE_BYTES
-) -> Producer:
-    """A producer for one transaction; when it is there, all earlier ones of its id are fenced and over."""
-    producer = Producer(
-        {
-            **_producer_settings(max_bytes),
-            "bootstrap.servers": bootstrap,
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": timeout_ms,
-        },
-        logger=_log,
-    )
-    # librdkafka asks for the coordinator over its bootstrap connection, which it drops when the first
-    # metadata come; a third of all starts then waits for a timer of 500 ms. After a second answer the
-    # connection is the lasting one: 20 ms, 0 of 80 starts over 300 ms (24 of 80 without).
-    try:
-        for _ in range(2):
-            producer.list_topics(topic, _CALL_TIMEOUT_S)
-        # Answers "concurrent transactions" until a predecessor's transaction is over; the client retries.
-        producer.init_transactions(_CALL_TIMEOUT_S)
-        return producer
-    except KafkaException as error:
-        reason = error.args[0]
-    # The client would go on trying, and fence whoever came meanwhile. It ends when nobody holds it: not the
-    # frames of an error either.
-    del producer
-    raise KafkaException(reason)
-
-
-def add_offsets(producer: Producer, offsets: list[TopicPartition], consumer: Consumer) -> None:
-    """Make offsets of the consumer's group part of the transaction.
-
-    The client heeds no time-out here while the group's coordinator is away (librdkafka 5456), so the call has
-    a thread that may be left behind with it. What it still does then cannot harm: only we would commit, and
-    the next producer of this id ends the transaction.
-    """
-    group = consumer.consumer_group_metadata()
-    outcome: Future[None] = Future()
-
-    def call() -> None:
-        try:
-            producer.send_offsets_to_transaction(offsets, group, _CALL_TIMEOUT_S)
-            outcome.set_result(None)
-        except Exception as error:
-            outcome.set_exception(error)
-
-    Thread(target=call, name="add-offsets", daemon=True).start()
-    try:
-        outcome.result(_CALL_TIMEOUT_S + _OVERTIME_S)
-    except TimeoutError:
-        reason = "the coordinator of the positions' group does not answer"
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason)) from None
-
-
-def commit(producer: Producer, deliveries: Deliveries) -> None:
-    """Commit the transaction, or raise the reason why a record of it was not delivered."""
-    try:
-        producer.commit_transaction(_CALL_TIMEOUT_S)
-    except KafkaException as error:
-        # "Inconsistent" says no more than that some records were not delivered.
-        if error.args[0].code() == KafkaError._INCONSISTENT and deliveries.failure is not None:
-            raise KafkaException(deliveries.failure) from error
-        raise
-
-
-def is_fenced(error: KafkaException) -> bool:
-    """Whether a newer producer of the same transactional id has taken over."""
-    fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-    return isinstance(error.args[0], KafkaError) and error.args[0].code() in fenced
-
-
-def send(producer: Producer, topic: str, message: Message, deliveries: Deliveries) -> None:
-    """Hand a record to the producer; wait while its queue is full."""
-    while True:
-        try:
-            producer.produce(
-                topic,
-                value=message.value,
-                key=message.key,
-                partition=message.partition,
-                headers=list(message.headers),
-                on_delivery=deliveries,
-            )
-            return
-        except BufferError:
-            producer.poll(0.1)
-        except KafkaException as error:
-            # produce() says that something fatal has happened before; only poll() raises what it was.
-            if error.args[0].code() == KafkaError._FATAL:
-                producer.poll(_CALL_TIMEOUT_S)
-            raise
 
 
 def _unreadable(name: str, bootstrap: str) -> SinkError:

@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import ToolchainError
+from penstock.toolchain.packages import Choices, example, install
 
 OLDEST = 17
-INSTALL_TIMEOUT_S = 600
 WHERE_JDKS_LIVE = (
     "/usr/lib/jvm/*",
     "/Library/Java/JavaVirtualMachines/*/Contents/Home",
     "/opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
     "/usr/local/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
 )
-# Per package manager, the commands that may lead to a JDK; a later line is tried when an earlier one fails.
-INSTALLERS: dict[str, tuple[str, ...]] = {
+INSTALLERS: Choices = {
     "apt-get": ("install -y openjdk-17-jdk-headless", "install -y default-jdk-headless"),
     "dnf": ("install -y java-17-openjdk-devel", "install -y java-latest-openjdk-devel"),
     "apk": ("add openjdk17-jdk",),
@@ -56,7 +54,7 @@ def find_java() -> Java:
     seen = f" ({'; '.join(rejected)})" if rejected else ""
     raise ToolchainError(
         f"No JDK {OLDEST} or newer{seen}.",
-        hint=f"Install one, e.g. {_example()}, or set JAVA_HOME.",
+        hint=f"Install one, e.g. {example(INSTALLERS)}, or set JAVA_HOME.",
     )
 
 
@@ -65,12 +63,7 @@ def ensure_java(say: Callable[[str], None]) -> Java:
     try:
         return find_java()
     except ToolchainError as missing:
-        manager = next((name for name in INSTALLERS if shutil.which(name)), None)
-        prefix = _privilege(manager)
-        if manager is None or prefix is None:
-            raise
-        say(f"no JDK {OLDEST} or newer found: installing one with {manager} (once, about a minute)")
-        if not _install(manager, prefix):
+        if not install(f"JDK {OLDEST} or newer", INSTALLERS, say):
             raise missing
     return find_java()
 
@@ -92,32 +85,3 @@ def _version(home: Path) -> int | None:
         return None
     found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
     return int(found[1]) if found else None
-
-
-def _example() -> str:
-    manager = next((name for name in INSTALLERS if shutil.which(name)), "apt-get")
-    return f"{manager} {INSTALLERS[manager][0]}"
-
-
-def _privilege(manager: str | None) -> list[str] | None:
-    """What to put before the package manager's name, or None when this user may not install."""
-    if manager == "brew" or os.geteuid() == 0:
-        return []
-    sudo = shutil.which("sudo")
-    if sudo and subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode == 0:
-        return [sudo, "-n"]
-    return None
-
-
-def _install(manager: str, prefix: list[str]) -> bool:
-    def run(arguments: str) -> bool:
-        command = [*prefix, manager, *arguments.split()]
-        try:
-            done = subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            return False
-        return done.returncode == 0
-
-    if manager == "apt-get":
-        run("update")
-    return any(run(arguments) for arguments in INSTALLERS[manager])
