@@ -28,6 +28,7 @@ from penstock.sinks.control import ensure_control_topic
 from penstock.sinks.postgres import postgres_answers
 from penstock.sinks.topics import ensure_topics, kafka_answers
 from penstock.spec import ClickHouseSink, KafkaSink, PipelineSpec, PostgresSink, Sink
+from penstock.spec.secret import Secret
 from penstock.spec.sinks import slots_on_kafka
 
 _POLL_S = 0.2
@@ -153,7 +154,7 @@ class Query:
         topics = [self.spec.source.topic, *self._topics()]
         away = [] if kafka_answers(at.kafka, topics) else [f"Kafka at {at.kafka}"]
         if ClickHouseSink in kinds and not clickhouse_answers(at.clickhouse):
-            away.append(f"ClickHouse at {at.clickhouse}")
+            away.append(f"ClickHouse at {Secret(at.clickhouse)}")
         if PostgresSink in kinds and not postgres_answers(at.postgres):
             away.append("PostgreSQL")
         return away

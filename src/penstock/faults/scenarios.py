@@ -22,6 +22,9 @@ _EACH = (
     Scenario("driver-killed-before-commit", kills.driver_before_commit),
     Scenario("driver-killed-anywhere", kills.driver_anywhere),
     Scenario("driver-killed-upserts", kills.driver_before_commit, pipeline="transactions"),
+    Scenario(
+        "driver-killed-slots", kills.driver_anywhere, pipeline="transactions", settings=("sink.0.writers=2",)
+    ),
     Scenario("driver-killed-windows", kills.driver_anywhere, pipeline="behaviour"),
     Scenario("jvm-killed", kills.jvm),
     Scenario("executor-killed", kills.executor, run_options=_TWO_EXECUTORS, run_patches=("own-spark-home",)),

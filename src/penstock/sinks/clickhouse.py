@@ -16,6 +16,7 @@ from penstock.sinks.chrefused import RefusedRows, is_refusal
 from penstock.sinks.keys import require_keys
 from penstock.sinks.protocol import Batch, Position, Refusal, Written, digest, must_write
 from penstock.sinks.refusals import keyless, without
+from penstock.spec.secret import Secret
 
 POSITIONS_TABLE = "penstock_positions"
 
@@ -77,7 +78,7 @@ class ClickHouseSink:
         try:
             self._client: Client = connect(address)
         except ClickHouseError as error:
-            where = address.rpartition("@")[2]  # without a password
+            where = Secret(address)
             raise SinkError(f"sink {name}: ClickHouse at {where} does not answer: {error}") from error
         self._refused = RefusedRows(self._client, table, (query, name, slot))
 

@@ -50,7 +50,8 @@ class TransactionalKafkaSink:
     Delayed: a batch is visible as a whole when its transaction commits.
 
     One transaction per producer instance: a new instance raises the epoch, which fences delayed requests of
-    the one before. Its start costs ~20 ms, so the next one is prepared while the next batch is computed.
+    the one before. Its start costs ~20 ms, so the next one is prepared while the next batch is computed, and
+    the position read behind its start.
     With `one_batch` none is: the writer of a slot lives for a batch, and must not fence the one behind it.
     """
 
@@ -88,21 +89,22 @@ class TransactionalKafkaSink:
             }
         )
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"prepare-{name}")
-        self._prepared: Future[Producer] = self._background.submit(self._prepare)
+        self._prepared: Future[tuple[Producer, Position | None]] = self._background.submit(self._prepare)
 
-    def _prepare(self) -> Producer:
-        return transactional_producer(
+    def _prepare(self) -> tuple[Producer, Position | None]:
+        """A producer, and what the sink held when it came: whoever writes since has fenced it."""
+        producer = transactional_producer(
             self._bootstrap,
             self._transactional_id,
             self._topic,
             timeout_ms=TRANSACTION_TIMEOUT_MS,
             max_bytes=self._max_bytes,
         )
+        return producer, self._position()
 
     def write(self, batch: Batch) -> Written:
         try:
-            producer = self._prepared.result()
-            position = self._position()
+            producer, position = self._prepared.result()
             replayed = not must_write(self.name, batch, position, adopt=self._adopt)
             messages = list(self._encode(batch.rows)) if self._set_aside or not replayed else []
             refused = too_large(self.name, messages, self._max_bytes, set_aside=self._set_aside)
