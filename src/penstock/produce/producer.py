@@ -18,7 +18,7 @@ from penstock.produce.outbox import Outbox
 from penstock.produce.wire import Message
 from penstock.produce.workload import Workload
 
-CHUNK_S = 0.010  # events are made this often, so they are this late at most when all is well
+CHUNK_S = 0.020  # events are made this often (1 ms of CPU), so they are this late at most when all is well
 CHUNK_MAX = 4_000  # while catching up: 40 ms of 100,000 a second
 STATS_EVERY_S = 1.0
 FLUSH_MAX_S = 30.0

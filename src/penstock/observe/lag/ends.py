@@ -20,8 +20,10 @@ class TopicEnds:
         self._latest = {TopicPartition(topic, partition): latest for partition in range(partitions)}
 
     def read(self) -> dict[int, int] | None:
-        """End offsets by partition; None while the broker does not answer."""
+        """End offsets by partition; None while a broker does not answer."""
         # A client that asked while its broker died may never be answered: the next question gets a new one.
+        # Or it asks who leads no more, again and again, with a core of its own, and answers at last with an
+        # offset below 0.
         admin, self._admin = (
             self._admin or AdminClient({"bootstrap.servers": self._bootstrap, **QUIET}),
             None,
@@ -30,6 +32,8 @@ class TopicEnds:
             asked = admin.list_offsets(self._latest, request_timeout=_ANSWER_TIMEOUT_S)
             ends = {place.partition: end.result(2 * _ANSWER_TIMEOUT_S).offset for place, end in asked.items()}
         except (KafkaException, TimeoutError):
+            return None
+        if min(ends.values()) < 0:
             return None
         self._admin = admin
         return ends
