@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import clicks
@@ -23,6 +24,7 @@ from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY, Pipeline
 from penstock.engine.receipt import Receipt
 from penstock.observe.latency import Latency
+from penstock.observe.recorder import Recorder
 from penstock.paths import shipped
 from penstock.produce.clickstream import ClickstreamPlan
 from penstock.spec import PipelineSpec, load, to_toml
@@ -62,18 +64,27 @@ def described(guarantee: str, topic: str, run: str) -> PipelineSpec:
 
 
 class Run:
-    """A pipeline in this process, until it is told to stop."""
+    """A pipeline in this process, until it is told to stop; watched by a recorder, or by nobody."""
 
-    def __init__(self, rig: Rig, spec: PipelineSpec) -> None:
+    def __init__(self, rig: Rig, spec: PipelineSpec, recorder: Recorder | None = None) -> None:
         at = Endpoints(rig.addresses.kafka, rig.addresses.clickhouse, rig.addresses.postgres)
         self.receipts: list[tuple[float, Receipt]] = []
         self.ready = threading.Event()
         self._stop = threading.Event()
-        self._pipeline = Pipeline(spec, rig.data, at, rig.spark, on_receipt=self._keep, say=self._say)
+        self._recorder = recorder
+        self._pipeline = Pipeline(
+            spec, rig.data, at, rig.spark, on_receipt=self._keep, on_progress=self._report, say=self._say
+        )
         self._thread = threading.Thread(target=self._pipeline.run, args=[self._stop])
 
     def _keep(self, receipt: Receipt) -> None:
         self.receipts.append((time.perf_counter(), receipt))
+        if self._recorder:
+            self._recorder.receipt(receipt)
+
+    def _report(self, report: dict[str, Any]) -> None:
+        if self._recorder:
+            self._recorder.progress(report)
 
     def _say(self, text: str) -> None:
         if text == READY:
