@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,11 @@ class Query:
                 progressed, failure = False, error
             if failure is None:
                 return
-            failure = records_gone(self.spec, failure) or failure
+            if gone := records_gone(self.spec, failure):
+                # Gone with their topic, perhaps: then that is what has to be said.
+                with suppress(SinkError):
+                    self.checkpoint.belongs_to(topic_id(self.spec, self.endpoints.kafka))
+                raise gone from failure
             # A PenstockError other than a plain SinkError says that going on would do harm.
             if isinstance(failure, PenstockError) and type(failure) is not SinkError:
                 raise failure
