@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from penstock.observe.board.glance import LagGlance, PartitionGlance
 from penstock.observe.journal import Lag
@@ -29,6 +30,10 @@ class Backlog:
                 self._old.append(oldest)
         while self._old and self._old[0].at_ms < lag.at_ms - _KEPT_MS:
             self._old.popleft()
+
+    @property
+    def recent(self) -> Sequence[Lag]:
+        return self._recent
 
     @property
     def newest(self) -> Lag | None:
