@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from ssl import CERT_NONE, create_default_context
 
@@ -27,9 +25,9 @@ from penstock.web.recording import Recording
 from penstock.web.watched import Watch, Watched
 from tests.pages import secured_place, served
 from tests.runs import Run, write
+from tests.unit.test_web import TOKEN, Asked
 
 SPEC = load(Path(__file__).parents[2] / "pipelines" / "clickstream.toml", environ={})
-TOKEN = "a-token-of-sixteen-or-more"
 
 
 @pytest.fixture
@@ -41,9 +39,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def fetched(url: str) -> dict[str, dict[str, float]]:
+def fetched(port: int) -> dict[str, dict[str, float]]:
     """Values by metric and pipeline; of several the last."""
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
         assert answer.headers["content-type"].startswith("text/plain")
         text = answer.read().decode()
     found: dict[str, dict[str, float]] = {}
@@ -58,13 +56,12 @@ def test_the_page_shows_all_pipelines_that_it_watches(data: DataDir) -> None:
         write(data.runs / name, Run(seconds, name=name, start_ms=now_ms() - seconds * 1000).entries())
     watch = Watch(data, (), lambda name: SPEC if name == "clickstream" else None, Limits(p99_ms=700))
     with served(Site(watch)) as port:
-        url = f"http://127.0.0.1:{port}/metrics"
-        first = fetched(url)
+        first = fetched(port)
         assert set(first["penstock_heartbeat_timestamp_seconds"]) == {"clickstream", "payments"}
         assert first["penstock_latency_objective_seconds"] == {"clickstream": 0.7, "payments": 0.7}
         assert set(first["penstock_records_read_total"].values()) == {0}
         write(data.runs / "payments", Run(20, name="payments", start_ms=now_ms()).entries())
-        second = fetched(url)
+        second = fetched(port)
     assert second["penstock_records_read_total"]["payments"] > 10_000
     assert second["penstock_records_read_total"]["clickstream"] == 0
 
@@ -74,40 +71,37 @@ def test_the_token_guards_metrics_as_it_guards_the_page(data: DataDir, tmp_path:
     unchecked.check_hostname, unchecked.verify_mode = False, CERT_NONE
     site = Site(Watch(data, (), lambda _: None, Limits()))
     with served(site, secured_place(tmp_path, TOKEN)) as port:
-        asked = urllib.request.Request(f"https://127.0.0.1:{port}/metrics")
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(asked, context=unchecked, timeout=20)
-        asked.add_header("Authorization", f"Bearer {TOKEN}")
-        with urllib.request.urlopen(asked, context=unchecked, timeout=20) as answer:
-            assert answer.status == 200
+        page = Asked(port, unchecked)
+        assert page.ask("/metrics").status == 401
+        assert page.ask("/metrics", Authorization=f"Bearer {TOKEN}").status == 200
 
 
 def test_a_recording_is_not_now_and_has_no_metrics(tmp_path: Path) -> None:
     write(tmp_path, Run(20).entries())
     with served(Site(Recording.read(tmp_path, None, Limits()))) as port:
-        assert fetched(f"http://127.0.0.1:{port}/metrics") == {}
+        assert fetched(port) == {}
 
 
 @pytest.fixture
-def pipeline(data: DataDir) -> Iterator[tuple[Path, str]]:
-    """A run that was before, and metrics of the pipeline as it would serve them itself."""
+def pipeline(data: DataDir) -> tuple[Path, int]:
+    """A run that was before, and the port on which the pipeline shows its metrics itself."""
     run = data.runs / "clickstream"
     write(run, [*Run(30, start_ms=now_ms() - 60_000).entries(), Note(now_ms() - 20_000, "stopped")])
     watched = Watched("clickstream", data, SPEC, Limits(), in_pipeline=True)
     port = serve(registry_of(lambda: [watched.measured(now_ms())]), 0)
-    yield run, f"http://127.0.0.1:{port}/metrics"
+    return run, port
 
 
 def test_a_pipeline_knows_from_its_journal_how_old_what_waits_is_and_counts_its_own_work_only(
-    pipeline: tuple[Path, str],
+    pipeline: tuple[Path, int],
 ) -> None:
-    run, url = pipeline
-    before = fetched(url)
+    run, port = pipeline
+    before = fetched(port)
     assert before["penstock_lag_seconds"]["clickstream"] > 20
     assert before["penstock_records_read_total"]["clickstream"] == 0
     assert "penstock_resident_memory_bytes" not in before
     write(run, Run(30, start_ms=now_ms()).entries())
-    after = fetched(url)
+    after = fetched(port)
     assert after["penstock_records_read_total"]["clickstream"] > 10_000
     assert after["penstock_resident_memory_bytes"]["clickstream"] > 0
     assert after["penstock_latency_seconds_count"]["clickstream"] > 10_000
