@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from penstock.paths import PROJECT, cache_dir
 
 RULES = PROJECT / "deploy" / "prometheus" / "alerts.yml"
 _READY_WITHIN_S = 60.0
+_FETCHED_WITHIN_S = 120.0
 
 
 @cache
@@ -49,16 +50,19 @@ def _fetch() -> None:
     _kept().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_kept().parent) as directory:
         fresh = Path(directory)
-        got = subprocess.run(
-            ["apt-get", "download", "prometheus"], cwd=fresh, capture_output=True, check=False, timeout=120
-        )
-        packages = list(fresh.glob("prometheus_*.deb"))
-        if got.returncode != 0 or not packages:
+        with suppress(subprocess.SubprocessError):
+            _run_in(fresh, "apt-get", "download", "prometheus")
+            [package] = fresh.glob("prometheus_*.deb")
+            _run_in(fresh, "dpkg", "-x", package.name, "unpacked")
+        if not (fresh / "unpacked").exists():
             return
-        subprocess.run(["dpkg", "-x", str(packages[0]), str(fresh / "unpacked")], check=True)
         # Another test process may have been faster.
         if not _kept().exists():
             (fresh / "unpacked").rename(_kept())
+
+
+def _run_in(directory: Path, *words: str) -> None:
+    subprocess.run(words, cwd=directory, capture_output=True, check=True, timeout=_FETCHED_WITHIN_S)
 
 
 def promtool(*words: str, given: bytes = b"") -> str:

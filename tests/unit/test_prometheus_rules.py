@@ -6,12 +6,14 @@ import inspect
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
 
 from penstock.observe.board import alerts
+from penstock.observe.board.alerts import LIMITS
 from penstock.observe.prometheus.metrics import METRICS
 from penstock.paths import PROJECT
 from tests.prometheus import RULES, promtool
@@ -126,6 +128,24 @@ def test_the_rules_bear_the_names_and_the_severity_of_the_alerts_on_the_page() -
     assert set(severities) - set(shown) == {"LagHigh", "MetricsGone", "PipelineGone", "NoPipelines"}
 
 
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("PipelineSilent", LIMITS.silent_ms / 1000),
+        ("LagHigh", LIMITS.lag_warning_ms / 1000),
+        ("LagHigh", LIMITS.lag_critical_ms / 1000),
+        ("LagGrowing", LIMITS.growing_age_ms / 1000),
+        ("BatchesFailing", LIMITS.failures),
+        ("TopicUnseen", LIMITS.unseen_ms / 1000),
+        ("DeadLettersHigh", LIMITS.dead_letters),
+        ("CheckpointSlow", LIMITS.checkpoint_ms / 1000),
+    ],
+)
+def test_the_rules_have_the_limits_of_the_page(name: str, limit: float) -> None:
+    expressions = [rule.expr for rule in RULES_SHIPPED if rule.name == name]
+    assert any(re.search(rf">=? {limit:g}\b", expression) for expression in expressions)
+
+
 def test_promtool_takes_the_rules_and_they_do_what_their_tests_say() -> None:
     assert "SUCCESS" in promtool("check", "rules", str(RULES))
     assert "SUCCESS" in promtool("check", "config", str(RULES.with_name("prometheus.yml")))
@@ -142,6 +162,13 @@ def test_a_panel_names_metrics_that_there_are_and_says_what_it_shows(panel: dict
         assert shown <= set().union(*(LABELS[name] for name in re.findall(r"penstock_\w+", target["expr"])))
     assert panel["description"]
     assert panel["fieldConfig"]["defaults"]["unit"]
+
+
+def test_promtool_takes_the_expressions_of_the_panels(tmp_path: Path) -> None:
+    shown = [target["expr"] for panel in PANELS for target in panel["targets"]]
+    rules = [{"record": f"panel:{number}", "expr": expr} for number, expr in enumerate(shown)]
+    (tmp_path / "panels.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    assert f"{len(shown)} rules found" in promtool("check", "rules", str(tmp_path / "panels.yml"))
 
 
 def test_panels_have_places_of_their_own() -> None:
