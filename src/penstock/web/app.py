@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -107,9 +107,9 @@ def application(site: Site, names: Collection[str] = (), token: str | None = Non
         place = request.path_params.get("place")
         return await _answer((lambda: found.one(Place.parse(place))) if place else found.newest)
 
-    async def metrics(_request: Request) -> Response:
-        page = await asyncio.to_thread(generate_latest, registry)
-        return Response(page, media_type=CONTENT_TYPE_LATEST)
+    async def metrics(request: Request) -> Response:
+        encode, kind = choose_encoder(request.headers.get("accept", ""))
+        return Response(await asyncio.to_thread(encode, registry), media_type=kind)
 
     async def favicon(_request: Request) -> Response:
         return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")

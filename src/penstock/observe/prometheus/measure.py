@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -19,6 +18,7 @@ from penstock.observe.board.glance import (
     StateGlance,
 )
 from penstock.observe.lag.looks import topic_series
+from penstock.observe.lag.report import snake
 from penstock.observe.lag.skew import Skew, skew
 from penstock.observe.lag.trend import Draining, Growing, Sawtooth, Steady, Trend, trend
 from penstock.observe.prometheus import metrics as m
@@ -129,7 +129,7 @@ def _gini(amounts: Mapping[int, float]) -> float:
 
 def _trend(found: Trend, lag: LagGlance | None) -> Values:
     for kind in get_args(Trend):
-        yield m.LAG_TREND, (_snake(kind.__name__),), isinstance(found, kind)
+        yield m.LAG_TREND, (snake(kind.__name__),), isinstance(found, kind)
     match found:
         case Growing(slope_eps):
             yield m.LAG_SLOPE, (), slope_eps
@@ -139,10 +139,6 @@ def _trend(found: Trend, lag: LagGlance | None) -> Values:
             yield m.LAG_SLOPE, (), 0
         case _:
             pass
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def _sinks(now: Glance) -> Values:

@@ -41,7 +41,7 @@ class Tally:
     """The counts of one pipeline."""
 
     def __init__(self, pipeline: str, sinks: Sequence[SinkFacts] = (), since_ms: int = 0) -> None:
-        """What was before `since_ms` is not counted, but may be what something is compared with."""
+        """What was before `since_ms` is not counted, but a batch of then may come again."""
         self.counts: dict[tuple[Metric, Labels], float] = {}
         self.histograms: dict[tuple[Metric, Labels], Histogram] = {}
         self.summaries: dict[tuple[Metric, Labels], Summary] = {}
@@ -69,27 +69,26 @@ class Tally:
             self._histogram(metric, name)
 
     def feed(self, seen: Seen) -> None:
-        counts = seen.at_ms >= self._since_ms
+        if seen.at_ms < self._since_ms:
+            if isinstance(seen, Batch):
+                self._last[seen.receipt.query] = seen.receipt
+            return
         match seen:
             case Batch():
                 again = same_batch(self._last.get(seen.receipt.query), seen.receipt)
                 self._last[seen.receipt.query] = seen.receipt
-                if counts:
-                    self._count_batch(seen, again)
+                self._count_batch(seen, again)
             case Lag():
                 added = sum(max(0, end - self._ends.get(p, end)) for p, end in seen.ends.items())
                 self._ends = seen.ends
-                self._add(m.RECORDS_IN, added if counts else 0)
+                self._add(m.RECORDS_IN, added)
             case Note():
-                if counts:
-                    self._count_note(seen)
+                self._count_note(seen)
             case Work():
-                if counts:
-                    self._count_work(seen)
+                self._count_work(seen)
             case Load():
                 before, self._processes = self._processes, {one.name: one for one in seen.processes}
-                if counts:
-                    self._count_load(before)
+                self._count_load(before)
             case _:
                 pass
 
