@@ -17,10 +17,19 @@ from penstock.observe.board.glance import (
     ProcessGlance,
     StateGlance,
 )
-from penstock.observe.lag.looks import topic_series
+from penstock.observe.lag.looks import patience_ms, topic_series
 from penstock.observe.lag.report import snake
 from penstock.observe.lag.skew import Skew, skew
-from penstock.observe.lag.trend import Draining, Growing, Sawtooth, Steady, Trend, trend
+from penstock.observe.lag.trend import (
+    Draining,
+    Growing,
+    Sawtooth,
+    Stalled,
+    Steady,
+    TooFewSamples,
+    Trend,
+    trend,
+)
 from penstock.observe.prometheus import metrics as m
 from penstock.observe.prometheus.histogram import Buckets
 from penstock.observe.prometheus.metrics import Metric
@@ -58,7 +67,7 @@ def measured(board: Board, tally: Tally, now_ms: int, known: Known) -> list[Meas
     values = (
         *_pipeline(now, known),
         *_lag(now.lag),
-        *_trend(trend(topic_series(board.lags), trigger_ms=known.trigger_ms), now.lag),
+        *_trend(_trend_now(board, now_ms, known.trigger_ms), now.lag),
         *_sinks(now),
         *_batches(now, known.trigger_ms),
         *_state(now.state, now_ms),
@@ -125,6 +134,14 @@ def _gini(amounts: Mapping[int, float]) -> float:
             return gini
         case _:
             return 0.0
+
+
+def _trend_now(board: Board, now_ms: int, trigger_ms: int) -> Trend:
+    looks = topic_series(board.lags)
+    if looks and now_ms - looks[-1].at_ms > patience_ms(looks, trigger_ms):
+        # A pipeline that is gone does not go on falling behind as it last did.
+        return Stalled(looks[-1].at_ms) if looks[-1].lag else TooFewSamples(0)
+    return trend(looks, trigger_ms=trigger_ms)
 
 
 def _trend(found: Trend, lag: LagGlance | None) -> Values:
