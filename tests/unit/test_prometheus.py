@@ -199,12 +199,14 @@ def test_lag_that_grows_has_a_slope_and_lag_that_stays_has_none() -> None:
     assert value(found, "penstock_pressure", query="clickstream", stage="state") == 1
 
 
-def test_lag_of_a_pipeline_that_is_gone_no_longer_grows_but_gets_older() -> None:
+def test_a_pipeline_that_is_gone_uses_nothing_and_its_lag_gets_older_but_no_longer_grows() -> None:
     burst = Run(470).entries()
     before, after = (values(page(burst, burst[-1].at_ms + more_ms)[0]) for more_ms in (0, 300_000))
     assert value(after, "penstock_lag_trend", trend="growing") == 0
     assert value(after, "penstock_lag_trend", trend="stalled") == 1
     assert "penstock_lag_slope_records_per_second" not in {name for name, _ in after}
+    gone = {name for name, _ in before} - {name for name, _ in after}
+    assert {"penstock_broker_up", "penstock_resident_memory_bytes"} <= gone
     assert value(after, "penstock_lag_seconds") == value(before, "penstock_lag_seconds") + 300
 
 

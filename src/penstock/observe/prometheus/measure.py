@@ -39,6 +39,9 @@ from penstock.observe.samples import AuditVerdict, BrokerHealth, KafkaHealth
 PARTITIONS_MAX = 256
 """Partitions with series of their own, by number; those beyond are told of together, as `rest`."""
 
+_STALE_MS = 60_000
+"""What was used, and which broker was up, is not known any more so long after a pipeline fell silent."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -64,6 +67,7 @@ Values = Iterator[tuple[Metric, tuple[str, ...], float]]
 
 def measured(board: Board, tally: Tally, now_ms: int, known: Known) -> list[Measured]:
     now = board.glance(now_ms)
+    heard = now_ms - now.last_ms < _STALE_MS
     values = (
         *_pipeline(now, known),
         *_lag(now.lag),
@@ -72,8 +76,8 @@ def measured(board: Board, tally: Tally, now_ms: int, known: Known) -> list[Meas
         *_batches(now, known.trigger_ms),
         *_state(now.state, now_ms),
         *(value for flow in now.flows for value in _flow(flow)),
-        *_processes(now.processes),
-        *_kafka(now.health),
+        *(_processes(now.processes) if heard else ()),
+        *(_kafka(now.health) if heard else ()),
         *_audit(now.audit),
     )
     counted = (
