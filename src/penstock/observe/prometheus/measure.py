@@ -33,7 +33,7 @@ from penstock.observe.lag.trend import (
 from penstock.observe.prometheus import metrics as m
 from penstock.observe.prometheus.histogram import Buckets
 from penstock.observe.prometheus.metrics import Metric
-from penstock.observe.prometheus.tally import Summary, Tally, process_of
+from penstock.observe.prometheus.tally import Labels, Summary, Tally, process_of
 from penstock.observe.samples import AuditVerdict, BrokerHealth, KafkaHealth
 
 PARTITIONS_MAX = 256
@@ -62,7 +62,7 @@ class Known:
     trigger_ms: int = 0
 
 
-Values = Iterator[tuple[Metric, tuple[str, ...], float]]
+Values = Iterator[tuple[Metric, Labels, float]]
 
 
 def measured(board: Board, tally: Tally, now_ms: int, known: Known) -> list[Measured]:
@@ -80,7 +80,7 @@ def measured(board: Board, tally: Tally, now_ms: int, known: Known) -> list[Meas
         *(_kafka(now.health) if heard else ()),
         *_audit(now.audit),
     )
-    counted = (
+    counted: tuple[tuple[tuple[Metric, Labels], float | Buckets | Summary], ...] = (
         *tally.counts.items(),
         *tally.summaries.items(),
         *((key, histogram.buckets()) for key, histogram in tally.histograms.items()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import isinf
 from typing import Any
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -14,7 +15,6 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from penstock.errors import ServiceError
 from penstock.observe.prometheus.histogram import Buckets
@@ -56,7 +56,7 @@ def _family(metric: Metric) -> Any:
 def _put(family: Any, one: Measured) -> None:
     match one.value:
         case Buckets(reached, sum_s):
-            buckets = [(floatToGoString(bound), count) for bound, count in reached]
+            buckets = [("+Inf" if isinf(bound) else str(bound), count) for bound, count in reached]
             family.add_metric(one.labels, buckets, sum_s)
         case Summary(count, sum_s):
             family.add_metric(one.labels, count, sum_s)
