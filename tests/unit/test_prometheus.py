@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from penstock import __version__
 from penstock.engine.receipt import Receipt, SinkReceipt
 from penstock.observe.board.board import Board
 from penstock.observe.board.glance import SinkFacts
+from penstock.observe.board.spread import Spread
 from penstock.observe.journal import Batch, Lag, Note
 from penstock.observe.latency import Latency
 from penstock.observe.prometheus.histogram import LATENCY_BOUNDS_S, Histogram
@@ -255,16 +257,20 @@ def test_promtool_has_no_complaint(whole: bytes) -> None:
     assert promtool("check", "metrics", given=whole) == ""
 
 
-@given(st.lists(st.tuples(st.integers(0, 400_000), st.integers(1, 1_000)), max_size=30))
-def test_a_histogram_counts_all_up_to_each_bound(counted: list[tuple[int, int]]) -> None:
-    histogram = Histogram(LATENCY_BOUNDS_S)
-    for ms, times in counted:
-        for _ in range(times % 4):
-            histogram.add(ms)
-    held = histogram.buckets()
-    for bound, events in held.reached:
-        assert events == sum(times % 4 for ms, times in counted if ms <= bound * 1000)
-    assert held.sum_s == pytest.approx(sum(ms * (times % 4) for ms, times in counted) / 1000)
+_bounds_ms = st.sampled_from([round(bound * 1000) for bound in LATENCY_BOUNDS_S])
+
+
+@given(st.lists(st.tuples(_bounds_ms | st.integers(0, 400_000), st.integers(1, 5)), max_size=30))
+def test_a_histogram_counts_all_up_to_each_bound_and_the_bound_itself(counted: list[tuple[int, int]]) -> None:
+    one_by_one, at_once = Histogram(LATENCY_BOUNDS_S), Histogram(LATENCY_BOUNDS_S)
+    for ms, events in counted:
+        for _ in range(events):
+            one_by_one.add(ms)
+    at_once.add_all(Spread(*np.array(counted, np.int64).reshape(-1, 2).T))
+    for held in (one_by_one.buckets(), at_once.buckets()):
+        for bound, reached in held.reached:
+            assert reached == sum(events for ms, events in counted if ms <= bound * 1000)
+        assert held.sum_s == pytest.approx(sum(ms * events for ms, events in counted) / 1000)
 
 
 _small = st.integers(0, 50)
@@ -307,8 +313,14 @@ _processes = st.builds(
 _loads = st.builds(Load, _at_ms, st.lists(_processes, max_size=4, unique_by=lambda one: one.name).map(tuple))
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.one_of(some_batches(), _lags, _notes, _works, _loads), max_size=12), _at_ms)
+_kinds = (some_batches(), _lags, _notes, _works, _loads)
+_entries = st.one_of(
+    *(st.lists(kind, max_size=5) for kind in _kinds), st.lists(st.one_of(_kinds), max_size=10)
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(_entries, st.sampled_from([0, 0, 50_000]))
 def test_no_count_ever_falls_and_histograms_add_up_whatever_a_journal_tells(
     entries: list[Seen], since_ms: int
 ) -> None:

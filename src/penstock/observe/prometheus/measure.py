@@ -198,7 +198,7 @@ def _flow(flow: FlowGlance) -> Values:
             yield m.STAGE_WAITING, labels, max(0.0, 1 - stage.busy)
         if stage.rate_eps is not None:
             yield m.STAGE_RATE, labels, stage.rate_eps
-        if stage.capacity_eps is not None:
+        if stage.capacity_eps:  # 0 where the last batches had no records, which tells nothing
             yield m.STAGE_CAPACITY, labels, stage.capacity_eps
 
 
