@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,59 +16,17 @@ from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.cli.lagging import Lagging
-from penstock.engine.pipeline import Pipeline
 from penstock.local.services import Addresses, Services
-from penstock.observe.brokers import BrokerMeter
-from penstock.observe.lag.ends import TopicEnds
 from penstock.observe.lag.group import GroupOffsets, progress_group
 from penstock.observe.lag.retention import kept_ms
-from penstock.observe.recorder import Recorder
 from penstock.paths import DataDir
 from penstock.sinks.topics import QUIET, ensure_topics
 from penstock.spec import to_toml
 from penstock.toolchain import ensure_jars, ensure_java
-from tests.integration.clicks import NewRig, Rig
+from tests.integration.clicks import NewRig
+from tests.integration.recorded import eventually, has_read_all, running
 
 pytestmark = pytest.mark.integration
-
-_PATIENCE_S = 120.0
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {_PATIENCE_S:.0f} s: {what}"
-        time.sleep(0.1)
-
-
-@contextmanager
-def running(rig: Rig) -> Iterator[Recorder]:
-    """The pipeline as `penstock run` has it, until the end of the block."""
-    source, stop = rig.spec.source, threading.Event()
-    kafka = rig.addresses.kafka
-    journal = rig.data.runs / rig.spec.name / "journal.jsonl"
-    ends = TopicEnds(kafka, source.topic, source.partitions)
-    group = GroupOffsets(kafka, source.topic)
-    with Recorder(journal, ends, group, BrokerMeter(kafka), rig.spec.name, {}) as recorder:
-        pipeline = Pipeline(
-            rig.spec, rig.data, rig.endpoints, rig.spark, on_receipt=recorder.receipt, say=print
-        )
-        worker = threading.Thread(target=pipeline.run, args=(stop,))
-        worker.start()
-        try:
-            yield recorder
-        finally:
-            stop.set()
-            worker.join()
-            pipeline.close()
-
-
-def has_read_all(recorder: Recorder) -> Callable[[], bool]:
-    def holds() -> bool:
-        lag = recorder.summary.lag
-        return lag is not None and bool(lag.done) and lag.total == 0
-
-    return holds
 
 
 def described(kafka: str, group: str) -> dict[int, dict[str, int]]:

@@ -49,6 +49,15 @@ def run(
         ),
     ] = "",
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Serve metrics for Prometheus on this port of 127.0.0.1; 0 takes a free one.",
+        ),
+    ] = None,
     with_parent: Annotated[
         bool, typer.Option(hidden=True, help="End when the starting process is gone.")
     ] = False,
@@ -59,6 +68,7 @@ def run(
       penstock run clickstream
       penstock run my.toml --set 'sessions.gap=10 minutes' --seconds 60 --json out.json
       penstock run clickstream --set name=clickstream-2 --after clickstream
+      penstock run clickstream --metrics 9109
     """
     stop = threading.Event()
     stop_on_signal(stop)
@@ -71,5 +81,5 @@ def run(
         described = load_spec(spec, settings)
         where = DataDir.at(data)
         start = Start(master, tuple(adopt or ()), create_topics, accept_loss, after)
-        recorder = run_pipeline(described, where, stop, seconds, start)
+        recorder = run_pipeline(described, where, stop, seconds, start, metrics)
         write_json(json, report(recorder))

@@ -25,10 +25,12 @@ from penstock.engine.pipeline import READY, Pipeline, query_name, tiers
 from penstock.engine.spark import open_spark
 from penstock.errors import PenstockError, SourceError, SpecError, first_line
 from penstock.local.kafka import exporters
+from penstock.observe.board.alerts import LIMITS
 from penstock.observe.brokers import BrokerMeter
 from penstock.observe.journal import reached
 from penstock.observe.lag.ends import TopicEnds
 from penstock.observe.lag.group import GroupOffsets
+from penstock.observe.prometheus.page import registry_of, serve
 from penstock.observe.recorder import Recorder
 from penstock.observe.run import journal_file, spec_file
 from penstock.paths import DataDir
@@ -36,6 +38,7 @@ from penstock.preflight import KafkaFacts, Start, look, queries
 from penstock.sinks.topics import ensure_source_topic
 from penstock.spec import PipelineSpec, ServiceAddresses, to_toml
 from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
+from penstock.web.watched import Watched
 
 _VIEW_EVERY_S = 1.0
 _STOP_WITHIN_S = 10.0
@@ -47,7 +50,11 @@ def run_pipeline(
     stop: threading.Event,
     seconds: float | None,
     start: Start,
+    metrics: int | None = None,
 ) -> Recorder:
+    """`metrics` is the port on which Prometheus can ask for them, if it can."""
+    if metrics is not None:
+        serve_metrics(spec, data, metrics)
     addresses = resolve_addresses(spec, data)
     endpoints = Endpoints(addresses.kafka, addresses.clickhouse, addresses.postgres)
     behind = _behind(start.after, spec, data) if start.after else {}
@@ -103,6 +110,12 @@ def run_pipeline(
     spark.stop()
     pipeline.close()
     return recorder
+
+
+def serve_metrics(spec: PipelineSpec, data: DataDir, port: int) -> None:
+    watched = Watched(spec.name, data, spec, LIMITS, in_pipeline=True)
+    at = serve(registry_of(lambda: [watched.measured(time.time_ns() // 1_000_000)]), port)
+    say(f"metrics are at http://127.0.0.1:{at}/metrics")
 
 
 def _behind(pipeline: str, spec: PipelineSpec, data: DataDir) -> dict[str, dict[int, int]]:

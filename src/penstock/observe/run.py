@@ -29,13 +29,13 @@ def spec_file(run: Path) -> Path:
 class RunReader:
     """Follows a pipeline from another process, or reads what it left behind."""
 
-    def __init__(self, run: Path, *, tail_bytes: int | None = None) -> None:
+    def __init__(self, run: Path, *, tail_bytes: int | None = None, past_samples: bool = True) -> None:
         """`run` is the pipeline's directory in runs/; of its journal only the end is read, if so asked."""
         journal = journal_file(run)
         self._journal = (
             JournalReader(journal) if tail_bytes is None else JournalReader.tail(journal, tail_bytes)
         )
-        self._samples = SampleReader(sample_file(run))
+        self._samples = SampleReader(sample_file(run), from_end=not past_samples)
 
     def new(self) -> Iterator[Seen]:
         """What has come since the last call, the oldest first."""

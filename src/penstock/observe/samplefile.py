@@ -59,13 +59,16 @@ def _line(sample: Sample) -> bytes:
 
 
 class SampleReader:
-    """Reads samples from the oldest that is kept, then from where it last stopped."""
+    """Reads samples from the oldest that is kept, or from now on, then from where it last stopped."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, from_end: bool = False) -> None:
         self._path = path
         self._at = 0
         self._inode = 0
-        self._begun = False
+        self._begun = from_end
+        if from_end and path.exists():
+            found = path.stat()
+            self._at, self._inode = found.st_size, found.st_ino
 
     def new(self) -> Iterator[Sample]:
         """Samples since the last call; a line that is still being written waits for the next one."""

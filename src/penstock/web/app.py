@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -18,6 +20,8 @@ from starlette.staticfiles import StaticFiles
 from penstock import __version__
 from penstock.deadletters.letter import Place
 from penstock.errors import PenstockError
+from penstock.observe.prometheus.measure import Measured
+from penstock.observe.prometheus.page import registry_of
 from penstock.paths import PACKAGE
 from penstock.spec import PipelineSpec
 from penstock.web.guard import Guard
@@ -53,6 +57,13 @@ class Site:
         spec = next((one.spec for one in self.source.pipelines() if one.name == name), None)
         return Letters(spec, lambda: kafka(spec)) if spec else None
 
+    def measured(self) -> list[list[Measured]]:
+        """Of each pipeline; of a recording nothing, since it is not now."""
+        if isinstance(self.source, Recording):
+            return []
+        now_ms = time.time_ns() // 1_000_000
+        return [one.measured(now_ms) for one in self.source.pipelines()]
+
     def stream(self, request: Request) -> AsyncIterator[bytes]:
         asked = request.query_params
         if isinstance(self.source, Recording):
@@ -70,6 +81,7 @@ class Site:
 def application(site: Site, names: Collection[str] = (), token: str | None = None) -> Starlette:
     """`names` are those under which browsers may ask, beside localhost and addresses."""
     site = replace(site, epoch=secrets.token_hex(4), closing=asyncio.Event())
+    registry = registry_of(site.measured)
 
     async def page(_request: Request) -> Response:
         return FileResponse(STATIC / "index.html")
@@ -95,6 +107,10 @@ def application(site: Site, names: Collection[str] = (), token: str | None = Non
         place = request.path_params.get("place")
         return await _answer((lambda: found.one(Place.parse(place))) if place else found.newest)
 
+    async def metrics(request: Request) -> Response:
+        encode, kind = choose_encoder(request.headers.get("accept", ""))
+        return Response(await asyncio.to_thread(encode, registry), media_type=kind)
+
     async def favicon(_request: Request) -> Response:
         return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
 
@@ -105,6 +121,7 @@ def application(site: Site, names: Collection[str] = (), token: str | None = Non
             Route("/events", events),
             Route("/letters/{pipeline}", letters),
             Route("/letters/{pipeline}/{place}", letters),
+            Route("/metrics", metrics),
             Route("/favicon.ico", favicon),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],

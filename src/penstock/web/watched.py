@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from penstock.observe.board.alerts import Limits
 from penstock.observe.board.board import Board
 from penstock.observe.board.glance import SinkFacts
+from penstock.observe.prometheus.measure import Known, Measured, measured
+from penstock.observe.prometheus.tally import Tally
 from penstock.observe.run import RunReader, journal_file
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
@@ -17,15 +20,18 @@ from penstock.web.message import Picture
 
 _TAIL_BYTES = 24_000_000
 """Of a journal: some 30,000 entries, which take ten seconds to read."""
+_SHORT_TAIL_BYTES = 4_000_000
+"""Some 40 minutes, read in two seconds: how old a record is that waits is known by when the topic grew."""
 _LOCKS = Path("/proc/locks")
 
 
 def board_of(name: str, spec: PipelineSpec | None) -> Board:
     """An empty board, with what a spec says: of the sections with addresses nothing is taken."""
-    if spec is None:
-        return Board(name)
-    sinks = [SinkFacts(sink.name, sink.kind, sink.target, sink.rows, sink.guarantee) for sink in spec.sink]
-    return Board(name, spec.source.topic, sinks)
+    return Board(name, spec.source.topic, _facts(spec)) if spec else Board(name)
+
+
+def _facts(spec: PipelineSpec) -> list[SinkFacts]:
+    return [SinkFacts(sink.name, sink.kind, sink.target, sink.rows, sink.guarantee) for sink in spec.sink]
 
 
 @dataclass
@@ -36,19 +42,38 @@ class Watched:
     data: DataDir
     spec: PipelineSpec | None
     limits: Limits
+    in_pipeline: bool = False
+    """Whether this is the pipeline's own process, which has other work to do than to read its past."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         run = self.data.root / "runs" / self.name
-        self._reader = RunReader(run, tail_bytes=_TAIL_BYTES)
+        tail_bytes = _SHORT_TAIL_BYTES if self.in_pipeline else _TAIL_BYTES
+        self._reader = RunReader(run, tail_bytes=tail_bytes, past_samples=not self.in_pipeline)
         self._board = board_of(self.name, self.spec)
+        began_ms = time.time_ns() // 1_000_000
+        self._tally = Tally(self.name, _facts(self.spec) if self.spec else (), began_ms)
 
     def picture(self, now_ms: int) -> Picture:
         with self._lock:
-            for seen in self._reader.new():
-                self._board.feed(seen)
-            alive = is_held(self.data.root / "checkpoints" / self.name / ".lock")
-            return Picture.of(self._board, now_ms, alive, self.limits)
+            self._read()
+            return Picture.of(self._board, now_ms, self._alive(), self.limits)
+
+    def measured(self, now_ms: int) -> list[Measured]:
+        """What Prometheus gets to see; counts are those since this object was made."""
+        trigger_ms = self.spec.trigger.ms if self.spec else 0
+        with self._lock:
+            self._read()
+            known = Known(self._alive(), self.limits.p99_ms, trigger_ms)
+            return measured(self._board, self._tally, now_ms, known)
+
+    def _read(self) -> None:
+        for seen in self._reader.new():
+            self._board.feed(seen)
+            self._tally.feed(seen)
+
+    def _alive(self) -> bool | None:
+        return is_held(self.data.root / "checkpoints" / self.name / ".lock")
 
 
 def is_held(lock: Path) -> bool | None:

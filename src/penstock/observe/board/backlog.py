@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
+from itertools import takewhile
 
 from penstock.observe.board.glance import LagGlance, PartitionGlance
 from penstock.observe.journal import Lag
 from penstock.observe.lag.age import LagTime, LogEnd, NoLag
 
 _WINDOW_MS = 10_000
+_RECENT_MS = 900_000
 
 
 class Backlog:
@@ -20,10 +23,14 @@ class Backlog:
 
     def feed(self, lag: Lag) -> None:
         self._recent.append(lag)
-        while self._recent[0].at_ms < lag.at_ms - _WINDOW_MS:
+        while self._recent[0].at_ms < lag.at_ms - _RECENT_MS:
             self._recent.popleft()
         for partition, end in lag.ends.items():
             self._ends[partition].saw(end, lag.at_ms)
+
+    @property
+    def recent(self) -> Sequence[Lag]:
+        return self._recent
 
     @property
     def newest(self) -> Lag | None:
@@ -31,10 +38,10 @@ class Backlog:
 
     def rates_eps(self, now_ms: int) -> dict[int, float]:
         """Records that producers added a second, by partition, over the last seconds."""
-        window = [lag for lag in self._recent if lag.at_ms >= now_ms - _WINDOW_MS]
+        window = list(takewhile(lambda lag: lag.at_ms >= now_ms - _WINDOW_MS, reversed(self._recent)))
         if len(window) < 2:
             return {}
-        first, last = window[0], window[-1]
+        last, *_, first = window
         seconds = max(1, last.at_ms - first.at_ms) / 1000
         return {p: (end - first.ends.get(p, end)) / seconds for p, end in last.ends.items()}
 

@@ -86,6 +86,11 @@ class Board:
                 self._audit = seen
 
     @property
+    def lags(self) -> Sequence[Lag]:
+        """The looks at the topic of the last 15 minutes, the oldest first."""
+        return self._backlog.recent
+
+    @property
     def main(self) -> Flow | None:
         """The pipeline's first query: the one that bears its name, if it has begun."""
         return self._flows.get(self.name) or next(iter(self._flows.values()), None)
@@ -138,15 +143,12 @@ class Board:
 
     def _feed_note(self, note: Note) -> None:
         self._note = text = without_addresses(note.text)
-        for pattern, kind, phase in _NOTES:
-            if re.match(pattern, text):
-                self.marks.append(Mark(note.at_ms, kind, text))
-                if phase is not None:
-                    self._enter(phase, note.at_ms)
-                if kind == "failed":
-                    self._failures_in_row += 1
-                return
-        self.marks.append(Mark(note.at_ms, "news", text))
+        kind, phase = note_kind(text)
+        self.marks.append(Mark(note.at_ms, kind, text))
+        if phase is not None:
+            self._enter(phase, note.at_ms)
+        if kind in ("failed", "fatal"):
+            self._failures_in_row += 1
 
     def _enter(self, phase: Phase, at_ms: int) -> None:
         if phase != self._phase:
@@ -229,6 +231,14 @@ class Board:
             lookups=self._lookups,
             stale_since_ms=self._stale_since_ms,
         )
+
+
+def note_kind(text: str) -> tuple[MarkKind, Phase | None]:
+    """What a note tells of, and what the pipeline does from then on, if that changes."""
+    for pattern, kind, phase in _NOTES:
+        if re.match(pattern, text):
+            return kind, phase
+    return "news", None
 
 
 _ADDRESS = re.compile(

@@ -73,8 +73,7 @@ class Flow:
 
     def holds(self, receipt: Receipt) -> bool:
         """Whether this is the batch that was told of last."""
-        last = self.last.receipt if self.last else None
-        return last is not None and (last.batch, last.offsets) == (receipt.batch, receipt.offsets)
+        return same_batch(self.last.receipt if self.last else None, receipt)
 
     def feed_batch(self, batch: Batch) -> Cycle:
         again = self.holds(batch.receipt)
@@ -208,7 +207,7 @@ class Flow:
         ]
         times = [sink.write_ms for _, sink in written]
         shifted = [
-            cycle.spread.shifted(sink.visible_at_ms - self._seen_at_ms(cycle.receipt))
+            cycle.spread.shifted(sink.visible_at_ms - seen_at_ms(cycle.receipt, self.facts))
             for cycle, sink in written
         ]
         return SinkGlance(
@@ -225,14 +224,18 @@ class Flow:
             quantiles=Spread.merged(shifted).quantiles(),
         )
 
-    def _seen_at_ms(self, receipt: Receipt) -> int:
-        """The moment that the latencies of a batch are of: that of live rows, or of the slowest sink."""
-        live = [
-            sink.visible_at_ms
-            for sink in receipt.sinks
-            if sink.name in self.facts and "live" in self.facts[sink.name].rows
-        ]
-        return max(live or [sink.visible_at_ms for sink in receipt.sinks], default=0)
+
+def same_batch(one: Receipt | None, other: Receipt) -> bool:
+    """Whether two receipts of a query are of one batch, which came again after a crash."""
+    return one is not None and (one.batch, one.offsets) == (other.batch, other.offsets)
+
+
+def seen_at_ms(receipt: Receipt, facts: Mapping[str, SinkFacts]) -> int:
+    """The moment that the latencies of a batch are of: that of live rows, or of the slowest sink."""
+    live = [
+        sink.visible_at_ms for sink in receipt.sinks if sink.name in facts and "live" in facts[sink.name].rows
+    ]
+    return max(live or [sink.visible_at_ms for sink in receipt.sinks], default=0)
 
 
 def phases(receipt: Receipt, work: Work | None) -> dict[str, float]:

@@ -61,6 +61,19 @@ def whole_series(partitions: Mapping[int, Looks]) -> list[Look]:
     ]
 
 
+def topic_series(lags: Sequence[Lag]) -> list[Look]:
+    """The sums over partitions, straight from the journal: for who needs no single partition."""
+    return _unbroken(
+        Look(
+            lag.at_ms,
+            sum(min(lag.done.get(partition, 0), end) for partition, end in lag.ends.items()),
+            sum(lag.ends.values()),
+        )
+        for lag in lags
+        if lag.done
+    )
+
+
 def _unbroken(samples: Iterator[Look]) -> list[Look]:
     """The samples since the topic was last made anew and the clock last put back."""
     series: list[Look] = []

@@ -189,8 +189,9 @@ def _plain(value: Any) -> Any:
     if not is_dataclass(value) or isinstance(value, type):
         return value
     fields = {name: _plain(held) for name, held in vars(value).items()}
-    return {"is": _snake(type(value).__name__), **fields} if isinstance(value, _UNIONS) else fields
+    return {"is": snake(type(value).__name__), **fields} if isinstance(value, _UNIONS) else fields
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
+    """A class's name as machines read it."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
