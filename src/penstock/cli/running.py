@@ -29,6 +29,7 @@ from penstock.observe.brokers import BrokerMeter
 from penstock.observe.journal import reached
 from penstock.observe.lag.ends import TopicEnds
 from penstock.observe.lag.group import GroupOffsets
+from penstock.observe.machine import machine
 from penstock.observe.recorder import Recorder
 from penstock.observe.run import journal_file, spec_file
 from penstock.paths import DataDir
@@ -72,6 +73,7 @@ def run_pipeline(
         for sink in spec.sink if spec.engine == "plain" else ():
             if "final" not in sink.rows:
                 tell(f"engine = plain makes final rows only: nothing will go to {sink.name}")
+        recorder.note(machine(java.version))
         tell("starting Spark ...")
         spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home, master=start.master)
         recorder.watch(spark)

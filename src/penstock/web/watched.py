@@ -5,27 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from penstock.observe.board.alerts import Limits
-from penstock.observe.board.board import Board
-from penstock.observe.board.glance import SinkFacts
-from penstock.observe.run import RunReader, journal_file
+from penstock.observe.board.board import board_of
+from penstock.observe.run import RunReader, is_held, journal_file
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
 from penstock.web.message import Picture
 
 _TAIL_BYTES = 24_000_000
 """Of a journal: some 30,000 entries, which take ten seconds to read."""
-_LOCKS = Path("/proc/locks")
-
-
-def board_of(name: str, spec: PipelineSpec | None) -> Board:
-    """An empty board, with what a spec says: of the sections with addresses nothing is taken."""
-    if spec is None:
-        return Board(name)
-    sinks = [SinkFacts(sink.name, sink.kind, sink.target, sink.rows, sink.guarantee) for sink in spec.sink]
-    return Board(name, spec.source.topic, sinks)
 
 
 @dataclass
@@ -49,20 +38,6 @@ class Watched:
                 self._board.feed(seen)
             alive = is_held(self.data.root / "checkpoints" / self.name / ".lock")
             return Picture.of(self._board, now_ms, alive, self.limits)
-
-
-def is_held(lock: Path) -> bool | None:
-    """Whether a process holds a lock file; None where this cannot be told.
-
-    Taking it to find out could refuse a pipeline that starts at that moment.
-    """
-    try:
-        number = lock.stat().st_ino
-        held = _LOCKS.read_text()
-    except OSError:
-        return None
-    # By the file's number alone: an overlay's files are listed under a device that stat does not tell.
-    return any(f":{number} " in line for line in held.splitlines() if "FLOCK" in line)
 
 
 class Watch:

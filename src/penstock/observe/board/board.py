@@ -18,6 +18,7 @@ from penstock.observe.board.series import Series
 from penstock.observe.journal import Batch, Lag, Note
 from penstock.observe.run import Seen
 from penstock.observe.samples import AuditVerdict, KafkaHealth, Load, ProcessLoad, Work
+from penstock.spec import PipelineSpec
 
 MARKS_MAX = 200
 PARTITIONS_DRAWN = 24
@@ -45,7 +46,7 @@ class Board:
         self.series = Series()
         self.marks: deque[Mark] = deque(maxlen=MARKS_MAX)
         self.last_ms = 0
-        self._facts = {sink.name: sink for sink in sinks}
+        self.facts = {sink.name: sink for sink in sinks}
         self._backlog = Backlog()
         self._flows: dict[str, Flow] = {}
         self._phase: Phase = "unknown"
@@ -91,7 +92,7 @@ class Board:
 
     def _feed_batch(self, batch: Batch) -> None:
         receipt = batch.receipt
-        flow = self._flows.setdefault(receipt.query, Flow(receipt.query, self._facts))
+        flow = self._flows.setdefault(receipt.query, Flow(receipt.query, self.facts))
         again = flow.holds(receipt)
         cycle = flow.feed_batch(batch)
         flow.forget(batch.at_ms)
@@ -230,8 +231,22 @@ class Board:
         )
 
 
+def board_of(name: str, spec: PipelineSpec | None) -> Board:
+    """An empty board, with what a spec says: of the sections with addresses nothing is taken."""
+    if spec is None:
+        return Board(name)
+    sinks = [SinkFacts(sink.name, sink.kind, sink.target, sink.rows, sink.guarantee) for sink in spec.sink]
+    return Board(name, spec.source.topic, sinks)
+
+
 _ADDRESS = re.compile(
-    r"( (?:at|on))? (?:\w+://\S+|\S*password\S*|[\w.,:-]+:\d{2,5}\b(?:/\S*)?)", re.IGNORECASE
+    r"""(?:[ ](?:at|on))?(?:
+        [ ]?\w+://[^\s"'<>)]+  # a URL
+        | [ ]?[^\s"'(:]+:[^\s"'@]+@[^\s"')]+  # name:password@host
+        | [ ]?[^\s"'(]*(?:password|passwd|secret|token|api_?key)\w*(?:["']?\s*[=:]\s*["']?[^\s"']+|\S*)
+        | [ ][\w.,:-]+:\d{2,5}\b(?:/\S*)?  # host:port
+    )""",
+    re.IGNORECASE | re.VERBOSE,
 )
 
 

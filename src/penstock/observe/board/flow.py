@@ -208,7 +208,7 @@ class Flow:
         ]
         times = [sink.write_ms for _, sink in written]
         shifted = [
-            cycle.spread.shifted(sink.visible_at_ms - self._seen_at_ms(cycle.receipt))
+            cycle.spread.shifted(sink.visible_at_ms - seen_at_ms(cycle.receipt, self.facts))
             for cycle, sink in written
         ]
         return SinkGlance(
@@ -225,14 +225,15 @@ class Flow:
             quantiles=Spread.merged(shifted).quantiles(),
         )
 
-    def _seen_at_ms(self, receipt: Receipt) -> int:
-        """The moment that the latencies of a batch are of: that of live rows, or of the slowest sink."""
-        live = [
-            sink.visible_at_ms
-            for sink in receipt.sinks
-            if sink.name in self.facts and "live" in self.facts[sink.name].rows
-        ]
-        return max(live or [sink.visible_at_ms for sink in receipt.sinks], default=0)
+
+def seen_at_ms(receipt: Receipt, facts: Mapping[str, SinkFacts]) -> int:
+    """The moment that the latencies of a batch are of: that of live rows, or of the slowest sink."""
+    live = [
+        sink.visible_at_ms
+        for sink in receipt.sinks
+        if sink.name in facts and "live" in facts[sink.name].rows
+    ]
+    return max(live or [sink.visible_at_ms for sink in receipt.sinks], default=0)
 
 
 def phases(receipt: Receipt, work: Work | None) -> dict[str, float]:
