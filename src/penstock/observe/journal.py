@@ -85,9 +85,7 @@ class JournalReader:
         self._unread = unread
 
     @classmethod
-    def tail(
-        cls, path: Path, bytes_max: int, *, unread: Callable[[bytes], None] | None = None
-    ) -> Self:
+    def tail(cls, path: Path, bytes_max: int, *, unread: Callable[[bytes], None] | None = None) -> Self:
         """Reads from so far before the end; the line that this cuts in two is left out."""
         reader = cls(path, from_end=True, unread=unread)
         reader._at = max(0, reader._at - bytes_max)

@@ -1,29 +1,27 @@
-"""What a pipeline runs on, as one note of its journal."""
+"""What a pipeline runs on, told with its start."""
 
 from __future__ import annotations
 
 import os
 import platform
-import re
 
 import psutil
-import pyspark
 
 from penstock import __version__
 
-_BEGINS = re.compile(r"penstock \d")
+_STARTING = "starting Spark"
 
 
-def machine(java: int) -> str:
-    """Versions, cores and memory of this machine."""
+def starting(spark: str, java: int) -> str:
+    """The note of a start: versions, cores and memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = psutil.virtual_memory().total / 2**30
     return (
-        f"penstock {__version__}, Spark {pyspark.__version__}, Java {java},"
+        f"{_STARTING} ...: penstock {__version__}, Spark {spark}, Java {java},"
         f" Python {platform.python_version()}, {platform.system()} with {cores} cores and {memory:.0f} GiB"
     )
 
 
-def is_machine(note: str) -> bool:
-    """Whether a note tells of a machine."""
-    return _BEGINS.match(note) is not None
+def machine_of(note: str) -> str:
+    """What such a note tells; empty for other notes, and for those of a version that did not tell."""
+    return note.partition(" ...: ")[2] if note.startswith(_STARTING) else ""

@@ -51,6 +51,8 @@ def upright(high: float, floor: float, unit: Unit) -> tuple[float, list[Tick]]:
     """The top of an axis that begins at 0, and its ticks, four at most."""
     top = min(max(high, floor), _TOP_MAX)
     step = next(step for step in _steps(unit, top) if step * 4 >= top)
+    if unit == "count":
+        step = max(1, step)
     rows = max(1, math.ceil(top / step - 1e-9))
     return step * rows, [Tick(row / rows, _label(unit, step * row, step)) for row in range(rows + 1)]
 
@@ -74,14 +76,19 @@ def _label(unit: Unit, value: float, step: float) -> str:
         return "0"
     if unit == "cores":
         return f"{value:g}"
-    if unit == "count" and step < 1:
-        return f"{value:g}"
     if unit in ("count", "rate"):
         return _round(value) + ("/s" if unit == "rate" else "")
     if unit == "time":
-        for size_ms, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (_SECOND, "s"), (1, "ms")):
-            if value >= size_ms:
-                return f"{value / size_ms:.3g} {name}"
+        for unit_ms, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (_SECOND, "s"), (1, "ms")):
+            if value >= unit_ms:
+                return (
+                    f"{value / unit_ms:,.0f} {name}" if step >= unit_ms else f"{value / unit_ms:.3g} {name}"
+                )
+        return f"{value:g} ms"
+    if unit == "bytes":
+        for unit_bytes, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+            if value >= unit_bytes:
+                return f"{value / unit_bytes:.4g} {name}"
     return say(unit, value)
 
 

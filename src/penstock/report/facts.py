@@ -13,8 +13,9 @@ from penstock.observe.lag.report import LagReport, NotBegun
 from penstock.observe.lag.skew import Nothing, Skew
 from penstock.report.strip import Strip
 
-End = Literal["running", "stopped", "crashed", "open", "empty"]
-"""How the record ends. `open`: without a stop, and whether the process lives cannot be told."""
+End = Literal["running", "stopped", "crashed", "open", "cut", "empty"]
+"""How the record ends. `open`: without a stop, and whether the process lives cannot be told. `cut`: the journal
+goes on, but no more was asked for."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,8 @@ class Record:
     """Since when Spark's own samples are kept; None: there are none."""
     is_cut: bool
     """Whether the journal begins earlier."""
+    goes_on: bool = False
+    """Whether it ends later."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.report.facts import Facts
-from penstock.report.words import NONE, count, day, length, percent, plural, rate, short, text
+from penstock.report.words import NONE, count, day, length, percent, plural, prose, rate, short, text
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Figure:
 def figures(facts: Facts, objective_ms: int | None) -> str:
     shown = [*_flow(facts, objective_ms), *_audit(facts), *_trouble(facts)]
     items = "".join(
-        f'<div><dt>{text(one.name)}</dt><dd class="big" data-mark="{one.mark}">{text(one.value)}</dd>'
-        f'<dd class="small">{text(one.small)}</dd></div>'
+        f'<div><dt>{text(one.name)}</dt><dd class="big" data-mark="{one.mark}">{prose(one.value)}</dd>'
+        f'<dd class="small">{prose(one.small)}</dd></div>'
         for one in shown
     )
     return f'<dl class="figures">{items}</dl>'
@@ -41,6 +41,8 @@ def _flow(facts: Facts, objective_ms: int | None) -> Iterator[Figure]:
         late = "warning" if objective_ms and q.p99 > objective_ms else ""
         others = f"p50 {length(q.p50)} · p99.9 {length(q.p999)} · max {length(q.max)}"
         yield Figure("Latency p99", length(q.p99), others, late)
+    slowest = facts.batches.slowest[0].total_ms if facts.batches.slowest else None
+    yield Figure("Usual batch", length(facts.batches.median_ms), f"the slowest {length(slowest)}")
     if lag is None:
         yield Figure("Most that waited", NONE, "the topic was not seen")
     else:

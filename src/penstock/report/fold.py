@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.observe.board.alerts import Limits
-from penstock.observe.board.board import board_of
-from penstock.observe.board.glance import Mark
+from penstock.observe.board.board import board_of, without_addresses
+from penstock.observe.board.glance import Glance, Mark
 from penstock.observe.journal import Batch, Lag, Note
-from penstock.observe.machine import is_machine
+from penstock.observe.machine import machine_of
 from penstock.observe.run import Seen
 from penstock.observe.samples import AuditVerdict, KafkaHealth, Work
 from penstock.observe.samples import Load as LoadSample
@@ -42,7 +42,10 @@ class Fold:
         self._samples_from_ms: int | None = None
 
     def feed(self, seen: Seen) -> None:
-        if not isinstance(seen, AuditVerdict):
+        if isinstance(seen, AuditVerdict):
+            problems = tuple(without_addresses(problem) for problem in seen.problems)
+            seen = replace(seen, problems=problems)
+        else:
             self._look(seen.at_ms)
         main = self._board.main
         again = isinstance(seen, Batch) and main is not None and main.holds(seen.receipt)
@@ -77,8 +80,7 @@ class Fold:
             self._waits.batch(batch.receipt)
 
     def _feed_mark(self, mark: Mark) -> None:
-        if is_machine(mark.text):
-            self._machine = mark.text
+        self._machine = machine_of(mark.text) or self._machine
         self._lives.marked(mark)
         if mark.kind in ("start", "away", "stop"):
             self._batches.down()
@@ -94,7 +96,7 @@ class Fold:
         """All that is known. `now_ms` is the end of the record, or the clock's where the pipeline lives."""
         self._look(now_ms)
         glance = self._board.glance(now_ms)
-        end = _end(glance.last_ms, glance.phase == "stopped", alive)
+        end = _end(glance, alive, record)
         if end != "stopped":
             self._episodes.look(glance)
         trigger_ms = self._spec.trigger.ms if self._spec else 0
@@ -140,9 +142,11 @@ class Fold:
         )
 
 
-def _end(last_ms: int, stopped: bool, alive: bool | None) -> End:
-    if not last_ms:
+def _end(glance: Glance, alive: bool | None, record: Record) -> End:
+    if not glance.last_ms:
         return "empty"
-    if stopped:
+    if glance.phase == "stopped":
         return "stopped"
+    if record.goes_on:
+        return "cut"
     return "open" if alive is None else "running" if alive else "crashed"

@@ -16,6 +16,8 @@ _UNEVEN = 2.0
 _SLOW = 5.0
 """A batch that takes so many times the usual."""
 _SLOW_MIN_MS = 5_000
+_PRESSED = 0.1
+"""The share of the time from which on it is more than a start or a burst."""
 
 
 def _pressure(facts: Facts) -> Iterator[Finding]:
@@ -24,14 +26,13 @@ def _pressure(facts: Facts) -> Iterator[Finding]:
     if load is None or not load.pressed:
         return
     order = sorted(load.pressed.items(), key=lambda item: -item[1])
-    told = ", ".join(f"at the {stage} for {percent(share)}" for stage, share in order)
+    told = ", ".join(f"at the {stage} for {percent(share)} of the time" for stage, share in order)
     stage = order[0][0]
-    weight: Weight = "warning" if sum(load.pressed.values()) >= 0.1 else "note"
+    weight: Weight = "warning" if sum(load.pressed.values()) >= _PRESSED else "note"
     yield Finding(
         weight,
         "Where pressure started",
-        f"Of the time, records waited while the pipeline was busy: it started {told}. Over all, it was"
-        f" busy for"
+        f"It started {told}: records waited while the pipeline was busy. Over all, it was busy for"
         f" {percent(load.busy)}, the {stage} alone for {percent(load.stages[stage])}.",
         _STAGE_NEXT[stage],
         facts.from_ms,
@@ -77,7 +78,7 @@ def _trend(facts: Facts) -> Iterator[Finding]:
     told += f" {rate(report.out_eps)} were processed."
     see = "`penstock lag NAME` tells it by partition."
     match report.trend:
-        case Growing(slope_eps):
+        case Growing(slope_eps) if not _is_known(facts, "LagGrowing"):
             what = f"{told} Lag grew by {rate(slope_eps)}."
             yield Finding("warning", "Falling behind", what, see, report.heard_at_ms, None, False)
         case Stalled(since_ms):
@@ -90,6 +91,11 @@ def _trend(facts: Facts) -> Iterator[Finding]:
             yield Finding("note", "Catching up", what, see, since_ms, None, False)
         case _:
             pass
+
+
+def _is_known(facts: Facts, alert: str) -> bool:
+    """Whether an alert says the same, and held until the end."""
+    return any(one.name == alert and one.to_ms is None for one in facts.episodes)
 
 
 def _gaps(facts: Facts) -> Iterator[Finding]:

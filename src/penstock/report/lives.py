@@ -99,7 +99,7 @@ class Lives:
     def lives(self, end: End) -> tuple[Life, ...]:
         """All of them, the last one as the record ends."""
         if self._lives and self._lives[-1].end_ms is None:
-            ended_ms = None if end == "running" else self._heard_ms
+            ended_ms = None if end in ("running", "cut") else self._heard_ms
             return (*self._lives[:-1], replace(self._lives[-1], end_ms=ended_ms, how=end))
         return tuple(self._lives)
 

@@ -10,12 +10,13 @@ from penstock import __version__
 from penstock.paths import PACKAGE
 from penstock.report import tables
 from penstock.report.facts import Facts
+from penstock.report.figures import figures
 from penstock.report.finding import Finding
-from penstock.report.plots import figures
+from penstock.report.plots import plots
 from penstock.report.ran import as_kept, in_words
 from penstock.report.report import Report
 from penstock.report.svg import WORDS
-from penstock.report.words import clock, count, day, length, period, plural, text
+from penstock.report.words import clock, count, day, length, period, plural, prose, text
 
 _SIGNS = {"good": "●", "idle": "○", "warning": "▲", "critical": "■", "note": "○"}
 _LEVELS = {
@@ -69,8 +70,8 @@ def _verdict(report: Report) -> str:
         f'<section class="verdict" data-level="{judgement.level}" aria-label="Judgement">'
         f'<span class="sign" aria-hidden="true">{_SIGNS[judgement.level]}</span><div>'
         f"<h1>{text(judgement.headline)} <span>{text(facts.name)}</span></h1>"
-        f'<p><span class="quiet">{_LEVELS[judgement.level]}: </span>{text(judgement.reason)}</p>'
-        f'<p class="when">{text(when)}</p></div></section>'
+        f'<p><span class="quiet">{_LEVELS[judgement.level]}: </span>{prose(judgement.reason)}</p>'
+        f'<p class="when">{prose(when)}</p></div></section>'
     )
 
 
@@ -91,14 +92,14 @@ def _parts(report: Report) -> str:
             _part("What ran", _ran(report)),
             _part(
                 "Key figures",
-                tables.figures(facts, objective_ms)
+                figures(facts, objective_ms)
                 + "<h3>Latency from event to readable, by sink</h3>"
                 + tables.latencies(facts, objective_ms),
             ),
             _part("Findings", _findings(report)),
             _part(
                 "Over time",
-                _signs() + f'<div class="plots">{figures(facts, _downs(facts), objective_ms)}</div>',
+                _signs() + f'<div class="plots">{plots(facts, _downs(facts), objective_ms)}</div>',
                 f"A point is {length(facts.strip.bin_ms)}; it holds the worst of its time, but for rates"
                 f" and shares, of"
                 " which it holds the mean. Shaded: it did not run, or waited for a service.",
@@ -145,7 +146,7 @@ def _ran(report: Report) -> str:
             else [("spec", "not kept beside this journal, or of another version")]
         ),
     ]
-    pairs = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in told)
+    pairs = "".join(f"<div><dt>{text(name)}</dt><dd>{prose(value)}</dd></div>" for name, value in told)
     kept = ""
     if report.spec is not None:
         kept = (
@@ -176,8 +177,8 @@ def _finding(finding: Finding, facts: Facts) -> str:
         f'<li data-level="{finding.weight}"><span class="sign"'
         f' aria-hidden="true">{_SIGNS[finding.weight]}</span>'
         f"<div><h3>{text(finding.title)}</h3>"
-        f'<p class="when"><span class="word">{_LEVELS[finding.weight]}</span> · {text(when)}</p></div>'
-        f'<div><p>{text(finding.what)}</p><p class="next"><b>Next:</b>'
+        f'<p class="when"><span class="word">{_LEVELS[finding.weight]}</span> · {prose(when)}</p></div>'
+        f'<div><p>{prose(finding.what)}</p><p class="next"><b>Next:</b>'
         f" {_with_code(finding.next, facts.name)}</p></div></li>"
     )
 

@@ -168,7 +168,7 @@ PLANS = (
 )
 
 
-def figures(facts: Facts, bands: Sequence[tuple[int, int]], objective_ms: int | None) -> str:
+def plots(facts: Facts, bands: Sequence[tuple[int, int]], objective_ms: int | None) -> str:
     """All plots."""
     frame = Frame(facts.strip, facts.marks, bands)
     return "".join(

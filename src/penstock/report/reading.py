@@ -50,7 +50,7 @@ class RunFiles:
         """By its first query, whose name is the shortest; else by its directory."""
         recent = plausible(JournalReader.tail(self.journal, _TAIL_BYTES, unread=lambda _: None).new())
         queries = {entry.receipt.query for entry in recent if isinstance(entry, Batch)}
-        return min(queries, key=len) if queries else self.journal.absolute().parent.name
+        return min(sorted(queries), key=len) if queries else self.journal.absolute().parent.name
 
     def bounds(self) -> Bounds | None:
         """None where nothing is written down."""
@@ -86,9 +86,12 @@ class RunFiles:
         if not self.is_alone:
             yield from plausible(SampleReader(sample_file(self._directory)).new())
 
-    def record(self, from_ms: int, bounds: Bounds | None) -> Record:
+    def record(self, from_ms: int, to_ms: int, bounds: Bounds | None) -> Record:
         """What has been read."""
-        return Record(self._lines, self._unread, None, bounds is not None and bounds.first_ms < from_ms)
+        if bounds is None:
+            return Record(self._lines, self._unread, None, False)
+        is_cut, goes_on = bounds.first_ms < from_ms, to_ms < bounds.last_ms
+        return Record(self._lines, self._unread, None, is_cut, goes_on)
 
 
 def _kept(spec: Path) -> PipelineSpec | None:

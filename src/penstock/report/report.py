@@ -77,6 +77,6 @@ def report(
     for seen in files.entries(begin_ms, end_ms):
         fold.feed(seen)
         told((seen.at_ms - begin_ms) / max(1, end_ms - begin_ms))
-    facts = fold.facts(alive if to_ms is None else None, end_ms, files.record(begin_ms, bounds))
+    facts = fold.facts(alive, end_ms, files.record(begin_ms, end_ms, bounds))
     found = findings(facts)
     return Report(facts, found, judged(facts, found), files.spec, limits, now_ms)

@@ -22,8 +22,8 @@ _HEIGHT = 1_000
 _GAP_USUAL = 10.0
 """A line is cut where nothing was known for so many times as long as usual."""
 _GAP_MIN_MS = 10_000
-_WORD_ROOM = 0.11
-"""Of the width: marks that are nearer to each other share a word."""
+_SIGN_ROOM, _WORD_ROOM = 0.04, 0.12
+"""Of the width: what the sign of an event takes on a phone, and with its word on a desk."""
 _MARKS_DRAWN = 60
 
 Bools = NDArray[np.bool_]
@@ -249,29 +249,23 @@ def _limit(drawn: Drawn, scale: _Scale) -> str:
 
 
 def _marks(frame: Frame) -> str:
-    """The events of the run: a rule and a sign for each, and a word where there is room."""
-    made, free, drawn_at = [], 0.0, -math.inf
-    shown = [mark for mark in frame.marks if mark.kind != "news"]
-    for mark in shown[:_MARKS_DRAWN]:
+    """The events of the run: a rule and a sign for each, and a word where there is room before the next."""
+    shown = [mark for mark in frame.marks if mark.kind != "news"][:_MARKS_DRAWN]
+    places = [frame.share(mark.at_ms) for mark in shown]
+    made, signed = [], -math.inf
+    for mark, at, after in zip(shown, places, [*places[1:], 1.0], strict=True):
         sign, word, colour = WORDS[mark.kind]
-        at = frame.share(mark.at_ms)
         made.append(
             f'<line class="mark" style="stroke:var({colour})" x1="{_across(at)}" x2="{_across(at)}" y1="0"'
             ' y2="100%"/>'
         )
-        if at - drawn_at < 0.02:
+        if at - signed < _SIGN_ROOM:
             continue
-        drawn_at = at
-        made.append(
-            f'<text class="sign" style="fill:var({colour})" x="{_across(at)}" y="0" dy="-0.35em">'
-            f"{sign}</text>"
-        )
-        if at >= free and at < 1 - _WORD_ROOM:
-            made.append(
-                f'<text class="word fine" style="fill:var({colour})" x="{_across(at)}" dx="0.7em" y="0"'
-                f' dy="-0.35em">{word}</text>'
-            )
-            free = at + _WORD_ROOM
+        signed = at
+        where = f'style="fill:var({colour})" x="{_across(at)}" y="0" dy="-0.4em"'
+        made.append(f'<text class="sign" {where}>{sign}</text>')
+        if after - at >= _WORD_ROOM:
+            made.append(f'<text class="word fine" {where} dx="0.75em">{word}</text>')
     return "".join(made)
 
 

@@ -62,11 +62,8 @@ def _mark(mark: str) -> str:
 
 def latencies(facts: Facts, objective_ms: int | None) -> str:
     """How fresh results were, by sink."""
-    heads = [
-        ("sink", ""),
-        ("guarantee", ""),
-        *((name, "n") for name in ("p50", "p95", "p99", "p99.9", "max")),
-    ]
+    names = ("p50", "p95", "p99", "p99.9", "max")
+    heads = [("sink", ""), *((name, "n") for name in names), ("guarantee", "")]
     return table("Latency by sink", heads, [_latency(sink, objective_ms) for sink in facts.sinks])
 
 
@@ -75,7 +72,7 @@ def _latency(sink: SinkFigures, objective_ms: int | None) -> list[Cell]:
     late = q is not None and objective_ms is not None and q.p99 > objective_ms
     values = (q.p50, q.p95, q.p99, q.p999, q.max) if q else (None,) * 5
     cells = [n(length(value), "warning" if late and place == 2 else "") for place, value in enumerate(values)]
-    return [Cell(text(sink.name)), Cell(text(_guarantee(sink))), *cells]
+    return [Cell(text(sink.name)), *cells, Cell(text(_guarantee(sink)))]
 
 
 def _guarantee(sink: SinkFigures) -> str:

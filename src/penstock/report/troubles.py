@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import groupby
 
-from penstock.observe.board.board import without_addresses
 from penstock.report.advice import NEXT, TITLES
 from penstock.report.facts import Episode, Facts, Life
 from penstock.report.finding import Finding, Weight
@@ -39,7 +38,7 @@ def _audit(facts: Facts) -> Iterator[Finding]:
                 False,
             )
     if audit.problems:
-        told = "; ".join(without_addresses(problem) for problem in audit.problems[:_PROBLEMS_MAX])
+        told = "; ".join(audit.problems[:_PROBLEMS_MAX])
         yield Finding(
             "warning", "The audit has more to say", f"{told}.", NEXT["RecordsLost"], audit.at_ms, None, False
         )
@@ -133,8 +132,8 @@ def _failures(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "warning",
         "Batches failed",
-        f"{plural(many, 'batch')[:-1] + 'es' if many > 1 else '1 batch'} failed and"
-        f" came again{again}. The last reason: {last.text.partition(': ')[2] or last.text}",
+        f"{plural(many, 'batch', 'batches')} failed and came again{again}. The last reason:"
+        f" {last.text.partition(': ')[2] or last.text}",
         NEXT["BatchesFailing"],
         first.at_ms,
         last.batch_ms,

@@ -14,6 +14,7 @@ _ENDS = {
     "stopped": "it was told to stop",
     "crashed": "it crashed",
     "open": "the record ends without a stop",
+    "cut": "the journal goes on",
 }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
-import math
 import re
 from datetime import UTC, datetime
 
 NONE = "\N{EN DASH}"
 _TEXT_MAX = 600
+_BEYOND = 1e18
+_MEASURED = re.compile(r"(\d) (%|[kMGT]?/s|[kMGT]|ms|s|min|h|d|B|[KMGT]iB)(?!\w)")
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -21,8 +22,13 @@ def text(value: object, most: int = _TEXT_MAX) -> str:
     return html.escape(plain if len(plain) <= most else f"{plain[:most]} …")
 
 
+def prose(value: object) -> str:
+    """The same of what we say: a number and its unit stay on one line."""
+    return _MEASURED.sub("\\1\u00a0\\2", text(value))
+
+
 def _known(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+    return value is not None and abs(value) < _BEYOND
 
 
 def count(value: float | None) -> str:

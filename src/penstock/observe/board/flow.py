@@ -229,9 +229,7 @@ class Flow:
 def seen_at_ms(receipt: Receipt, facts: Mapping[str, SinkFacts]) -> int:
     """The moment that the latencies of a batch are of: that of live rows, or of the slowest sink."""
     live = [
-        sink.visible_at_ms
-        for sink in receipt.sinks
-        if sink.name in facts and "live" in facts[sink.name].rows
+        sink.visible_at_ms for sink in receipt.sinks if sink.name in facts and "live" in facts[sink.name].rows
     ]
     return max(live or [sink.visible_at_ms for sink in receipt.sinks], default=0)
 
