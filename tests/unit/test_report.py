@@ -210,7 +210,7 @@ def test_pressure_is_told_by_its_stage_and_share_of_the_time(whole: Facts) -> No
     assert whole.load is not None
     assert max(whole.load.pressed, key=lambda stage: whole.load.pressed[stage]) == "state"  # type: ignore[union-attr]
     assert set(whole.load.stages) == set(STAGES)
-    assert "it started at the state for" in named(whole, "Where pressure started").what
+    assert "It started at the state for" in named(whole, "Where pressure started").what
     limit = named(whole, "At its limit")
     assert BURST_S[0] < second(limit.from_ms) < second(limit.to_ms) < AWAY_S[1]
 

@@ -14,8 +14,8 @@ from penstock.observe.lag.skew import Nothing, Skew
 from penstock.report.strip import Strip
 
 End = Literal["running", "stopped", "crashed", "open", "cut", "empty"]
-"""How the record ends. `open`: without a stop, and whether the process lives cannot be told. `cut`: the journal
-goes on, but no more was asked for."""
+"""How the record ends. `open`: without a stop, and whether the process lives cannot be told. `cut`: the
+journal goes on, but no more was asked for."""
 
 
 @dataclass(frozen=True)

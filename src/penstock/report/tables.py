@@ -170,6 +170,7 @@ def slowest(facts: Facts) -> str:
         ("took", "n"),
         ("where the time went", ""),
         *((name, "n") for name in _PHASES),
+        ("busiest stage", ""),
         ("slowest sink", ""),
     ]
     return table("Slowest batches", heads, [_slow(one) for one in facts.batches.slowest])
@@ -177,6 +178,7 @@ def slowest(facts: Facts) -> str:
 
 def _slow(one: SlowBatch) -> list[Cell]:
     whole = sum(one.phases.values()) or 1.0
+    busiest = max(one.stages, key=lambda stage: one.stages[stage], default=None)
     parts = "".join(
         f'<i style="width:{100 * one.phases[name] / whole:.1f}%;background:var(--phase-{place})"></i>'
         for place, name in enumerate(_PHASES)
@@ -189,6 +191,7 @@ def _slow(one: SlowBatch) -> list[Cell]:
         n(length(one.total_ms)),
         Cell(f'<span class="split" aria-hidden="true">{parts}</span>'),
         *(n(length(one.phases.get(name))) for name in _PHASES),
+        Cell(text(f"{busiest}, {length(one.stages[busiest])}" if busiest else NONE)),
         Cell(text(f"{one.slowest_sink}, {length(one.slowest_sink_ms)}" if one.slowest_sink else NONE)),
     ]
 

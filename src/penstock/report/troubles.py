@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from penstock.report.advice import NEXT, TITLES
 from penstock.report.facts import Episode, Facts, Life
@@ -11,7 +11,7 @@ from penstock.report.finding import Finding, Weight
 from penstock.report.words import clock, count, length, plural
 
 _COLD_MS = 60_000
-"""So long after a start results are late because the JVM compiles what it runs."""
+"""So long after a start results may be late because the JVM compiles what it runs, and so long it takes."""
 _PROBLEMS_MAX = 5
 
 
@@ -45,46 +45,44 @@ def _audit(facts: Facts) -> Iterator[Finding]:
 
 
 def _crashes(facts: Facts) -> Iterator[Finding]:
-    for life, after in zip(facts.lives, [*facts.lives[1:], None], strict=True):
-        if life.how != "crashed" or life.end_ms is None:
-            continue
-        heard = f"It was not told to stop, and was last heard at {clock(life.end_ms)}"
-        if after is None:
-            yield Finding(
-                "critical",
-                "Crashed",
-                f"{heard}. Its process is gone.",
-                _AFTER_CRASH,
-                life.end_ms,
-                None,
-                False,
-            )
-            continue
-        well_ms = after.first_batch_ms
-        yield Finding(
-            "critical",
-            "Crashed",
-            f"{heard}; {_recovered(life.end_ms, after)}.",
-            _AFTER_CRASH,
-            life.end_ms,
-            well_ms,
-            well_ms is not None,
-        )
+    """What it came back from is one finding, and what it did not is another."""
+    over = [(life, after) for life, after in pairwise(facts.lives) if life.how == "crashed"]
+    if over:
+        downs = [(life.end_ms or 0, after.first_batch_ms or facts.to_ms) for life, after in over]
+        last, well_ms = over[-1][1], over[-1][1].first_batch_ms
+        told = _several(downs) if len(over) > 1 else f"{_heard(over[0][0])}; {_recovered(*over[0])}."
+        is_past = well_ms is not None or last is not facts.lives[-1]
+        yield Finding("critical", "Crashed", told, _AFTER_CRASH, downs[0][0], well_ms, is_past)
+    if facts.lives and facts.lives[-1].how == "crashed":
+        told, end_ms = f"{_heard(facts.lives[-1])}. Its process is gone.", facts.lives[-1].end_ms or 0
+        yield Finding("critical", "Crashed", told, _AFTER_CRASH, end_ms, None, False)
 
 
 _AFTER_CRASH = (
     "The log of Spark and the system's (out of memory, killed) tell why. The checkpoint holds: the batch"
-    " under way"
-    " comes again, and `penstock audit NAME` counts that nothing was lost or doubled."
+    " under way comes again, and `penstock audit NAME` counts that nothing was lost or doubled."
 )
 
 
-def _recovered(down_ms: int, life: Life) -> str:
-    if life.start_ms is None or life.first_batch_ms is None:
+def _heard(life: Life) -> str:
+    return f"It was not told to stop, and was last heard at {clock(life.end_ms or 0)}"
+
+
+def _recovered(life: Life, after: Life) -> str:
+    if life.end_ms is None or after.start_ms is None or after.first_batch_ms is None:
         return "it was started again, and ended no batch"
     return (
-        f"started again after {length(life.start_ms - down_ms)}, and the first batch was held by every sink"
-        f" {length(life.first_batch_ms - down_ms)} after the crash"
+        f"started again after {length(after.start_ms - life.end_ms)}, and the first batch was held by every"
+        f" sink {length(after.first_batch_ms - life.end_ms)} after the crash"
+    )
+
+
+def _several(downs: list[tuple[int, int]]) -> str:
+    lengths = [to_ms - from_ms for from_ms, to_ms in downs]
+    longest = lengths.index(max(lengths))
+    return (
+        f"{len(downs)} times, {length(sum(lengths))} without a batch in all; the longest was"
+        f" {length(lengths[longest])} at {clock(downs[longest][0])}. It came back each time."
     )
 
 
@@ -103,22 +101,27 @@ def _open_end(facts: Facts) -> Iterator[Finding]:
 
 
 def _outages(facts: Facts) -> Iterator[Finding]:
-    for outage in facts.outages:
-        over = outage.back_ms is not None
-        what = f"{outage.what} did not answer"
-        if outage.back_ms is not None:
-            what += f" for {length(outage.back_ms - outage.from_ms)}"
-        if outage.batch_ms is not None:
-            recovered_ms = outage.batch_ms - outage.from_ms
-            what += f"; the next batch was held by every sink {length(recovered_ms)} after it was missed"
+    for what in dict.fromkeys(outage.what for outage in facts.outages):
+        several = [outage for outage in facts.outages if outage.what == what]
+        first, last = several[0], several[-1]
+        told = f"{what} did not answer"
+        if last.back_ms is None:
+            told += f" since {clock(last.from_ms)}"
+        elif len(several) > 1:
+            told += f": {_several([(one.from_ms, one.batch_ms or one.back_ms or 0) for one in several])}"
+        else:
+            told += f" for {length(last.back_ms - last.from_ms)}"
+        if last.batch_ms is not None and len(several) == 1:
+            held = f"the next batch was held by every sink {length(last.batch_ms - last.from_ms)}"
+            told += f"; {held} after it was missed"
         yield Finding(
             "critical",
-            f"{outage.what} away",
-            f"{what}. The pipeline waited and loses nothing by that.",
+            f"{what} away",
+            f"{told.removesuffix('.')}. The pipeline waited, and loses nothing by that.",
             "Find out in the service's own log why it was away.",
-            outage.from_ms,
-            outage.batch_ms or outage.back_ms,
-            over,
+            first.from_ms,
+            last.batch_ms or last.back_ms,
+            last.back_ms is not None,
         )
 
 
@@ -158,11 +161,13 @@ def _episode(name: str, several: list[Episode], facts: Facts) -> Finding:
     what = f"{reason} (at {clock(worst.worst_ms)})."
     if len(several) > 1:
         what = f"{len(several)} times, {length(sum(held))} in all. The worst: {what}"
-    cold = name == "LatencyObjectiveMissed" and all(_is_cold(one, facts) for one in several)
+    cold = name == "LatencyObjectiveMissed" and all(
+        _is_cold(one.from_ms, end, facts) for one, end in zip(several, ended, strict=True)
+    )
     next_ = "A cold JVM after a start: it passes by itself." if cold else NEXT.get(name, "")
     if cold:
         what += " It began with a start."
-    weight: Weight = "note" if cold and not still else worst.severity
+    weight: Weight = "note" if cold else worst.severity
     end_ms = None if still else max(ended)
     return Finding(weight, TITLES.get(name, name), what, next_, several[0].from_ms, end_ms, not still)
 
@@ -171,7 +176,7 @@ def _explained(episode: Episode, facts: Facts) -> bool:
     """Whether a crash or a service that was away tells it all."""
     if episode.name not in ("PipelineSilent", "TopicUnseen"):
         return False
-    downs = [(life.end_ms, after.first_batch_ms) for life, after in _deaths(facts)]
+    downs = [(life.end_ms, after.first_batch_ms) for life, after in pairwise(facts.lives)]
     downs += [(outage.from_ms, outage.batch_ms) for outage in facts.outages]
     if facts.lives and facts.lives[-1].how in ("crashed", "open", "stopped"):
         downs.append((facts.lives[-1].end_ms, None))
@@ -182,13 +187,9 @@ def _explained(episode: Episode, facts: Facts) -> bool:
     )
 
 
-def _deaths(facts: Facts) -> list[tuple[Life, Life]]:
-    return [(one, after) for one, after in zip(facts.lives, facts.lives[1:], strict=False) if one.end_ms]
-
-
-def _is_cold(episode: Episode, facts: Facts) -> bool:
+def _is_cold(from_ms: int, to_ms: int, facts: Facts) -> bool:
     starts = [life.first_batch_ms for life in facts.lives if life.first_batch_ms and life.start_ms]
-    return any(start - _COLD_MS <= episode.from_ms <= start + _COLD_MS for start in starts)
+    return any(abs(from_ms - start) <= _COLD_MS and to_ms - start <= 2 * _COLD_MS for start in starts)
 
 
 TROUBLES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
