@@ -110,7 +110,7 @@ def _put(value: Any, path: list[int], hostile: Any) -> Any:
     return {**value, chosen: _put(value[chosen], path[1:], hostile)}
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.lists(
         st.tuples(st.integers(0, 30), st.lists(st.integers(0, 40), min_size=1, max_size=4), HOSTILE_VALUES),

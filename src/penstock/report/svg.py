@@ -253,7 +253,7 @@ def _marks(frame: Frame) -> str:
     shown = [mark for mark in frame.marks if mark.kind != "news"][:_MARKS_DRAWN]
     places = [frame.share(mark.at_ms) for mark in shown]
     made, signed = [], -math.inf
-    for mark, at, after in zip(shown, places, [*places[1:], 1.0], strict=True):
+    for mark, at, after in zip(shown, places, [*places, 1.0][1:], strict=True):
         sign, word, colour = WORDS[mark.kind]
         made.append(
             f'<line class="mark" style="stroke:var({colour})" x1="{_across(at)}" x2="{_across(at)}" y1="0"'

@@ -241,9 +241,9 @@ def board_of(name: str, spec: PipelineSpec | None) -> Board:
 
 _ADDRESS = re.compile(
     r"""(?:[ ](?:at|on))?(?:
-        [ ]?\w+://[^\s"'<>)]+  # a URL
-        | [ ]?[^\s"'(:]+:[^\s"'@]+@[^\s"')]+  # name:password@host
-        | [ ]?[^\s"'(]*(?:password|passwd|secret|token|api_?key)\w*(?:["']?\s*[=:]\s*["']?[^\s"']+|\S*)
+        [ ]?(?<!\w)\w+://[^\s"'<>)]+  # a URL
+        | (?:[ ]|(?<![^\s"'(]))[^\s"'(:]+:[^\s"'@]+@[^\s"')]+  # name:password@host
+        | (?:[ ]|(?<![^\s"'(]))[^\s"'(]*(?:password|passwd|secret|token|api_?key)\w*(?:["']?\s*[=:]\s*["']?[^\s"']+|\S*)
         | [ ][\w.,:-]+:\d{2,5}\b(?:/\S*)?  # host:port
     )""",
     re.IGNORECASE | re.VERBOSE,
