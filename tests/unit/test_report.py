@@ -304,3 +304,19 @@ def test_nothing_written_down_is_said_so(tmp_path: Path) -> None:
     made = report(RunFiles(tmp_path), START_MS)
     assert made.facts.end == "empty"
     assert (made.judgement.level, made.judgement.headline) == ("idle", "Nothing yet")
+
+
+def test_what_was_before_a_stop_is_another_episode(story: list[Seen]) -> None:
+    """Results are late before a stop and after the next start."""
+    pressed = between(story, BURST_S[0] + 20, BURST_S[0] + 100)
+    later = [
+        replace(one, at_ms=one.at_ms + 200_000)
+        for one in between(story, BURST_S[0] + 100, BURST_S[0] + 180)
+        if not isinstance(one, Note)
+    ]
+    start_s = BURST_S[0] + 295
+    stop = note(BURST_S[0] + 100, "stopped")
+    facts = facts_of([*pressed, stop, note(start_s, "starting Spark ..."), *later])
+    first, second_one = (one for one in facts.episodes if one.name == "LatencyObjectiveMissed")
+    assert second(first.to_ms) == pytest.approx(BURST_S[0] + 100, abs=2)
+    assert second(second_one.from_ms) >= start_s

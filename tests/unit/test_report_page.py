@@ -87,7 +87,7 @@ def test_a_day_has_no_more_points_than_an_hour() -> None:
     assert set(column.high) == {6.0}
 
 
-HOSTILE_VALUES = st.one_of(
+HOSTILE_VALUES: st.SearchStrategy[Any] = st.one_of(
     st.sampled_from(HOSTILE),
     st.text(max_size=30),
     st.sampled_from([math.nan, math.inf, -math.inf, 1e308, -1, 0, 2**63, 10**400, True, None, [], {}, [[]]]),

@@ -19,6 +19,7 @@ _TIME_STEPS = (
     *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 182, 365)),
 )
 _TOP_MAX = 1e18
+_FINE, _COARSE = 10, 5
 
 
 @dataclass(frozen=True)
@@ -112,24 +113,19 @@ def _decade(power: int) -> str:
 
 
 def over_time(from_ms: int, to_ms: int) -> list[Tick]:
-    """Five ticks that are always there at most, and twice as many where there is room."""
+    """Ten ticks at most, of which no more than five are there where there is little room."""
     span_ms = max(1, to_ms - from_ms)
-    coarse = set(_moments(from_ms, to_ms, 5))
-    step_ms = _step(span_ms, 10)
+    step_ms = next((step for step in _TIME_STEPS if span_ms / step <= _FINE), max(1, span_ms // _FINE))
+    first = -(-from_ms // step_ms)
+    steps = list(range(first, to_ms // step_ms + 1))[: _FINE + 1]
+    # Of every so many one: those that are left out would stand between the others, never beside them.
+    every = next(many for many in range(1, _FINE + 2) if sum(step % many == 0 for step in steps) <= _COARSE)
     return [
-        Tick((at_ms - from_ms) / span_ms, _clock(at_ms, step_ms, span_ms), at_ms not in coarse)
-        for at_ms in sorted(coarse | set(_moments(from_ms, to_ms, 10)))
+        Tick(
+            (step * step_ms - from_ms) / span_ms, _clock(step * step_ms, step_ms, span_ms), step % every != 0
+        )
+        for step in steps
     ]
-
-
-def _step(span_ms: int, most: int) -> int:
-    return next((step for step in _TIME_STEPS if span_ms / step <= most), max(1, span_ms // most))
-
-
-def _moments(from_ms: int, to_ms: int, most: int) -> list[int]:
-    step = _step(to_ms - from_ms, most)
-    first = -(-from_ms // step) * step
-    return list(range(first, to_ms + 1, step))[: most + 1]
 
 
 def _clock(at_ms: int, step_ms: int, span_ms: int) -> str:

@@ -47,6 +47,8 @@ class Batches:
         self._last_ms: int | None = None
         self._waits_since_ms: int | None = None
         self._waits = 0
+        self._is_fresh = True
+        """Whether no batch has ended since it was down: the first one takes long."""
 
     def lag(self, lag: Lag) -> None:
         if lag.total > 0:
@@ -56,6 +58,7 @@ class Batches:
     def down(self) -> None:
         """It did not run: what waited meanwhile is told elsewhere."""
         self._waits_since_ms, self._waits = None, 0
+        self._is_fresh = True
 
     def batch(self, batch: Batch, *, is_main: bool, again: bool) -> None:
         receipt = batch.receipt
@@ -75,7 +78,8 @@ class Batches:
 
     def _gap(self, at_ms: int) -> None:
         since_ms, self._waits_since_ms = self._waits_since_ms, None
-        if since_ms is not None:
+        is_fresh, self._is_fresh = self._is_fresh, False
+        if since_ms is not None and not is_fresh:
             self._gaps_ms.append(at_ms - since_ms)
             if at_ms - since_ms >= _GAP_MIN_MS:
                 self._long.append(Gap(since_ms, at_ms, self._waits))

@@ -66,6 +66,7 @@ class Episodes:
         self._over: list[Episode] = []
         self._last: dict[str, _Open] = {}
         """Of each, the one that was over last."""
+        self._floor_ms = from_ms
         self._told_ms = 0
         self._busy_ms = 0.0
         self._stages_ms = dict.fromkeys(STAGES, 0.0)
@@ -79,6 +80,10 @@ class Episodes:
             now_ms = self._next_ms
             self._next_ms += self.every_ms
             glance = self._board.glance(now_ms)
+            if glance.phase in ("stopped", "starting"):
+                # Rules look back as far as numbers are known; what was before a stop is another story.
+                self._floor_ms = glance.phase_since_ms
+                self._last.clear()
             if glance.phase == "stopped":
                 self._close(now_ms=glance.phase_since_ms)
                 continue
@@ -101,7 +106,7 @@ class Episodes:
         measure = _WORSE.get(alert.name, _since_last)(glance)
         known = self._open.get(key) or self._resumed(key, alert.since_ms)
         if known is None:
-            began_ms = min(alert.since_ms, glance.now_ms)
+            began_ms = min(max(alert.since_ms, self._floor_ms), glance.now_ms)
             fresh = Episode(alert.name, alert.severity, alert.reason, began_ms, None, glance.now_ms)
             known = _Open(fresh, measure)
         elif measure >= known.measure:

@@ -190,6 +190,8 @@ class Facts:
     glance: Glance
     """At the end."""
     quantiles: Quantiles | None
+    objective_ms: int | None
+    """What p99 should stay under."""
     peak_eps: float
     """Over ten seconds."""
     peak_at_ms: int
@@ -220,6 +222,12 @@ class Facts:
         if first_ms is None or last_ms is None or last_ms <= first_ms:
             return None
         return self.glance.totals.records * 1000 / (last_ms - first_ms)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether p99 of the whole run is above the objective."""
+        limit_ms = self.objective_ms
+        return self.quantiles is not None and limit_ms is not None and self.quantiles.p99 > limit_ms
 
     @property
     def restarts(self) -> int:

@@ -19,8 +19,8 @@ class Figure:
     mark: str = ""
 
 
-def figures(facts: Facts, objective_ms: int | None) -> str:
-    shown = [*_flow(facts, objective_ms), *_audit(facts), *_trouble(facts)]
+def figures(facts: Facts) -> str:
+    shown = [*_flow(facts), *_audit(facts), *_trouble(facts)]
     items = "".join(
         f'<div><dt>{text(one.name)}</dt><dd class="big" data-mark="{one.mark}">{prose(one.value)}</dd>'
         f'<dd class="small">{prose(one.small)}</dd></div>'
@@ -29,7 +29,7 @@ def figures(facts: Facts, objective_ms: int | None) -> str:
     return f'<dl class="figures">{items}</dl>'
 
 
-def _flow(facts: Facts, objective_ms: int | None) -> Iterator[Figure]:
+def _flow(facts: Facts) -> Iterator[Figure]:
     totals, q, lag = facts.glance.totals, facts.quantiles, facts.lag
     yield Figure("Events", short(totals.records), f"in {count(totals.batches)} batches")
     came_eps = lag.added * 1000 / lag.looked_ms if lag and lag.looked_ms else None
@@ -38,7 +38,7 @@ def _flow(facts: Facts, objective_ms: int | None) -> Iterator[Figure]:
     if q is None:
         yield Figure("Latency p99", NONE, "needs source.created")
     else:
-        late = "warning" if objective_ms and q.p99 > objective_ms else ""
+        late = "warning" if facts.is_late else ""
         others = f"p50 {length(q.p50)} · p99.9 {length(q.p999)} · max {length(q.max)}"
         yield Figure("Latency p99", length(q.p99), others, late)
     slowest = facts.batches.slowest[0].total_ms if facts.batches.slowest else None

@@ -29,7 +29,7 @@ class Fold:
     def __init__(
         self, name: str, spec: PipelineSpec | None, from_ms: int, to_ms: int, limits: Limits
     ) -> None:
-        self._name, self._spec = name, spec
+        self._name, self._spec, self._objective_ms = name, spec, limits.p99_ms
         self._from_ms, self._to_ms = from_ms, to_ms
         self._strip = Strip(from_ms, to_ms)
         self._board = board_of(name, spec)
@@ -123,6 +123,7 @@ class Fold:
             end=end,
             glance=glance,
             quantiles=self._batches.quantiles(),
+            objective_ms=self._objective_ms,
             peak_eps=peak_eps,
             peak_at_ms=peak_at_ms,
             lives=self._lives.lives(end),

@@ -86,20 +86,18 @@ def _empty(facts: Facts) -> str:
 
 
 def _parts(report: Report) -> str:
-    facts, objective_ms = report.facts, report.limits.p99_ms
+    facts = report.facts
     return "\n".join(
         [
             _part("What ran", _ran(report)),
             _part(
                 "Key figures",
-                figures(facts, objective_ms)
-                + "<h3>Latency from event to readable, by sink</h3>"
-                + tables.latencies(facts, objective_ms),
+                figures(facts) + "<h3>Latency from event to readable, by sink</h3>" + tables.latencies(facts),
             ),
             _part("Findings", _findings(report)),
             _part(
                 "Over time",
-                _signs() + f'<div class="plots">{plots(facts, _downs(facts), objective_ms)}</div>',
+                _signs() + f'<div class="plots">{plots(facts, _downs(facts))}</div>',
                 f"A point is {length(facts.strip.bin_ms)}; it holds the worst of its time, but for rates"
                 f" and shares, of"
                 " which it holds the mean. Shaded: it did not run, or waited for a service.",

@@ -168,21 +168,19 @@ PLANS = (
 )
 
 
-def plots(facts: Facts, bands: Sequence[tuple[int, int]], objective_ms: int | None) -> str:
+def plots(facts: Facts, bands: Sequence[tuple[int, int]]) -> str:
     """All plots."""
     frame = Frame(facts.strip, facts.marks, bands)
-    return "".join(
-        _figure(plan, facts, frame, f"plot-{place}", objective_ms) for place, plan in enumerate(PLANS)
-    )
+    return "".join(_figure(plan, facts, frame, f"plot-{place}") for place, plan in enumerate(PLANS))
 
 
-def _figure(plan: Plan, facts: Facts, frame: Frame, key: str, objective_ms: int | None) -> str:
+def _figure(plan: Plan, facts: Facts, frame: Frame, key: str) -> str:
     found = [(line, frame.strip.column(line.name)) for line in plan.lines(facts)]
     lines = [(line, column) for line, column in found if column is not None]
     head = f"<figcaption><h3>{text(plan.title)}</h3><span>{text(plan.about)}</span></figcaption>"
     if not lines:
         return f'<figure class="plot">{head}<p class="none">{text(plan.empty)}</p></figure>'
-    limit = (objective_ms, "objective") if plan.is_log and objective_ms else None
+    limit = (facts.objective_ms, "objective") if plan.is_log and facts.objective_ms else None
     drawn = Drawn(lines, plan.unit, plan.floor, plan.is_stacked, plan.is_log, limit)
     told = {line.name: summary(column, plan.unit) for line, column in lines}
     about = "; ".join(

@@ -27,7 +27,6 @@ class Report:
     findings: tuple[Finding, ...]
     judgement: Judgement
     spec: PipelineSpec | None
-    limits: Limits
     made_at_ms: int
 
     def to_json(self) -> dict[str, Any]:
@@ -79,4 +78,4 @@ def report(
         told((seen.at_ms - begin_ms) / max(1, end_ms - begin_ms))
     facts = fold.facts(alive, end_ms, files.record(begin_ms, end_ms, bounds))
     found = findings(facts)
-    return Report(facts, found, judged(facts, found), files.spec, limits, now_ms)
+    return Report(facts, found, judged(facts, found), files.spec, now_ms)

@@ -22,6 +22,7 @@ _HEIGHT = 1_000
 _GAP_USUAL = 10.0
 """A line is cut where nothing was known for so many times as long as usual."""
 _GAP_MIN_MS = 10_000
+_DOWN_BINS = 3
 _SIGN_ROOM, _WORD_ROOM = 0.04, 0.12
 """Of the width: what the sign of an event takes on a phone, and with its word on a desk."""
 _MARKS_DRAWN = 60
@@ -101,7 +102,7 @@ def plot(drawn: Drawn, frame: Frame, title: str, about: str, key: str) -> str:
         f"{_bands(frame)}{rules}{_times(over_time(frame.strip.from_ms, frame.strip.to_ms))}"
         f'<svg viewBox="0 0 {frame.strip.bins} {_HEIGHT}" preserveAspectRatio="none" width="100%"'
         ' height="100%">'
-        f"{_paths(drawn, values, scale, frame.strip)}</svg>"
+        f"{_paths(drawn, values, scale, frame)}</svg>"
         f"{_limit(drawn, scale)}{_marks(frame)}</svg>"
     )
 
@@ -119,7 +120,8 @@ class _Scale:
         if drawn.is_log:
             positive = known[known > 0]
             low, high = (float(positive.min()), float(positive.max())) if positive.size else (1.0, 10.0)
-            bottom, top, ticks = decades(low, max(high, drawn.limit[0] if drawn.limit else 0.0))
+            limit = drawn.limit[0] if drawn.limit else low
+            bottom, top, ticks = decades(min(low, limit), max(high, limit))
             return cls(bottom, top, ticks, True)
         high = float(known.max()) if known.size else 0.0
         top, ticks = upright(max(high, 1e-9), drawn.floor, drawn.unit)
@@ -154,31 +156,34 @@ def _stacked(values: Sequence[Floats]) -> list[Floats]:
     return sums
 
 
-def _runs(known: Bools, bin_ms: int) -> Iterable[NDArray[np.int64]]:
-    """Places of what is known, cut where nothing was for long."""
+def _runs(known: Bools, frame: Frame) -> Iterable[NDArray[np.int64]]:
+    """Places of what is known, cut where nothing was for long, or while it did not run."""
     places = np.flatnonzero(known)
     if not places.size:
         return []
     apart = np.diff(places)
     usual = float(np.median(apart)) if apart.size else 1.0
-    cut = np.flatnonzero(apart > max(_GAP_USUAL * usual, _GAP_MIN_MS / bin_ms))
-    return np.split(places, cut + 1)
+    cut = apart > max(_GAP_USUAL * usual, _GAP_MIN_MS / frame.strip.bin_ms)
+    for from_ms, to_ms in frame.bands:
+        left, right = (frame.share(at_ms) * frame.strip.bins for at_ms in (from_ms, to_ms))
+        cut |= (apart > _DOWN_BINS) & (places[:-1] < right) & (places[1:] > left)
+    return np.split(places, np.flatnonzero(cut) + 1)
 
 
-def _paths(drawn: Drawn, values: Sequence[Floats], scale: _Scale, strip: Strip) -> str:
+def _paths(drawn: Drawn, values: Sequence[Floats], scale: _Scale, frame: Frame) -> str:
     made: list[str] = []
     if drawn.is_stacked:
         # The highest first, so that none hides another.
         below = [np.zeros_like(values[0]), *values[:-1]]
         for (line, _), low, high in reversed(list(zip(drawn.lines, below, values, strict=True))):
-            made += _area(line.colour, low, high, scale, strip, "0.9")
+            made += _area(line.colour, low, high, scale, frame, "0.9")
         return "".join(made)
     for line, column in drawn.lines:
         if line.band:
-            made += _area(line.colour, column.low, column.high, scale, strip, "0.18")
+            made += _area(line.colour, column.low, column.high, scale, frame, "0.18")
     for (line, _), one in zip(drawn.lines, values, strict=True):
         dash = f' stroke-dasharray="{line.dash}"' if line.dash else ""
-        for places in _runs(np.isfinite(one), strip.bin_ms):
+        for places in _runs(np.isfinite(one), frame):
             points = _points(places, scale.heights(one[places]))
             last = "" if len(places) > 1 else "h1"
             made.append(
@@ -188,9 +193,9 @@ def _paths(drawn: Drawn, values: Sequence[Floats], scale: _Scale, strip: Strip) 
     return "".join(made)
 
 
-def _area(colour: str, low: Floats, high: Floats, scale: _Scale, strip: Strip, opacity: str) -> list[str]:
+def _area(colour: str, low: Floats, high: Floats, scale: _Scale, frame: Frame, opacity: str) -> list[str]:
     made = []
-    for places in _runs(np.isfinite(high), strip.bin_ms):
+    for places in _runs(np.isfinite(high), frame):
         if len(places) == 1:
             places = np.array([places[0], places[0]])
         above = _points(places, scale.heights(high[places]))

@@ -60,11 +60,11 @@ def _mark(mark: str) -> str:
     return f' data-mark="{mark}"' if mark else ""
 
 
-def latencies(facts: Facts, objective_ms: int | None) -> str:
+def latencies(facts: Facts) -> str:
     """How fresh results were, by sink."""
     names = ("p50", "p95", "p99", "p99.9", "max")
     heads = [("sink", ""), *((name, "n") for name in names), ("guarantee", "")]
-    return table("Latency by sink", heads, [_latency(sink, objective_ms) for sink in facts.sinks])
+    return table("Latency by sink", heads, [_latency(sink, facts.objective_ms) for sink in facts.sinks])
 
 
 def _latency(sink: SinkFigures, objective_ms: int | None) -> list[Cell]:

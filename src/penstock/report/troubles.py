@@ -167,7 +167,7 @@ def _episode(name: str, several: list[Episode], facts: Facts) -> Finding:
     next_ = "A cold JVM after a start: it passes by itself." if cold else NEXT.get(name, "")
     if cold:
         what += " It began with a start."
-    weight: Weight = "note" if cold else worst.severity
+    weight: Weight = "note" if cold and not facts.is_late else worst.severity
     end_ms = None if still else max(ended)
     return Finding(weight, TITLES.get(name, name), what, next_, several[0].from_ms, end_ms, not still)
 

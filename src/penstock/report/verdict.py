@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.observe.board.judgement import Judgement
+from penstock.observe.board.judgement import Judgement, Level
 from penstock.report.facts import Facts
 from penstock.report.finding import Finding
 from penstock.report.words import clock, count, length, plural
@@ -25,7 +25,7 @@ def judged(facts: Facts, found: Sequence[Finding]) -> Judgement:
     still = [one for one in grave if not one.is_past]
     if still:
         worst = still[0]
-        level = "critical" if worst.weight == "critical" else "warning"
+        level: Level = "critical" if worst.weight == "critical" else "warning"
         return Judgement(level, worst.title, f"{worst.what}{_more(len(grave) - 1)}")
     if facts.batches.last_ms is None:
         return Judgement(

@@ -243,7 +243,8 @@ _ADDRESS = re.compile(
     r"""(?:[ ](?:at|on))?(?:
         [ ]?(?<!\w)\w+://[^\s"'<>)]+  # a URL
         | (?:[ ]|(?<![^\s"'(]))[^\s"'(:]+:[^\s"'@]+@[^\s"')]+  # name:password@host
-        | (?:[ ]|(?<![^\s"'(]))[^\s"'(]*(?:password|passwd|secret|token|api_?key)\w*(?:["']?\s*[=:]\s*["']?[^\s"']+|\S*)
+        | (?:[ ]|(?<![^\s"'(]))[^\s"'(]*(?:password|passwd|secret|token|api_?key)\w*
+          (?:["']?\s*[=:]\s*["']?[^\s"']+|\S*)
         | [ ][\w.,:-]+:\d{2,5}\b(?:/\S*)?  # host:port
     )""",
     re.IGNORECASE | re.VERBOSE,
