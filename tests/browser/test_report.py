@@ -80,7 +80,7 @@ def test_every_plot_has_a_name_and_its_figures(open_page: Open, written: str) ->
     assert page.locator("h1").count() == 1
 
 
-def test_it_prints_in_light_and_with_its_spec(open_page: Open, written: str, pictures: Path) -> None:
+def test_it_prints_in_light(open_page: Open, written: str, pictures: Path) -> None:
     page = open_page(written, color_scheme="dark")
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

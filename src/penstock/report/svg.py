@@ -166,7 +166,8 @@ def _runs(known: Bools, frame: Frame) -> Iterable[NDArray[np.int64]]:
     cut = apart > max(_GAP_USUAL * usual, _GAP_MIN_MS / frame.strip.bin_ms)
     for from_ms, to_ms in frame.bands:
         left, right = (frame.share(at_ms) * frame.strip.bins for at_ms in (from_ms, to_ms))
-        cut |= (apart > _DOWN_BINS) & (places[:-1] < right) & (places[1:] > left)
+        # It ends with a batch, which is the first point of what comes after it.
+        cut |= (apart > _DOWN_BINS) & (places[:-1] + 1 < right) & (places[1:] > left)
     return np.split(places, np.flatnonzero(cut) + 1)
 
 
@@ -196,12 +197,12 @@ def _paths(drawn: Drawn, values: Sequence[Floats], scale: _Scale, frame: Frame) 
 def _area(colour: str, low: Floats, high: Floats, scale: _Scale, frame: Frame, opacity: str) -> list[str]:
     made = []
     for places in _runs(np.isfinite(high), frame):
-        if len(places) == 1:
-            places = np.array([places[0], places[0]])
         above = _points(places, scale.heights(high[places]))
         under = _points(places[::-1], scale.heights(np.nan_to_num(low[places[::-1]])))
+        # A single point is as wide as its bin.
+        rest = f"h1V{under.partition(',')[2]}h-1Z" if len(places) == 1 else f"L{under}Z"
         made.append(
-            f'<path class="area" style="fill:var({colour});fill-opacity:{opacity}" d="M{above}L{under}Z"/>'
+            f'<path class="area" style="fill:var({colour});fill-opacity:{opacity}" d="M{above}{rest}"/>'
         )
     return made
 
