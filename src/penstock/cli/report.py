@@ -137,7 +137,7 @@ def _moment(option: str, text: str | None, end_ms: int) -> int | None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[float], None]]:
-    """A bar for a person: a day takes half a minute."""
+    """A bar for a person: a day with a batch each second takes 100 s of a core."""
     from rich.progress import Progress
 
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:

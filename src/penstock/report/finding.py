@@ -22,3 +22,5 @@ class Finding:
     """None: until the end of the record."""
     is_past: bool = True
     """Whether it was over before the record ended."""
+    times: int = 1
+    """How often it was so between the two."""

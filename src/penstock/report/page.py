@@ -16,7 +16,7 @@ from penstock.report.plots import plots
 from penstock.report.ran import as_kept, in_words
 from penstock.report.report import Report
 from penstock.report.svg import WORDS
-from penstock.report.words import clock, count, day, length, period, plural, prose, text
+from penstock.report.words import clock, count, day, length, moment, period, plural, prose, text
 
 _SIGNS = {"good": "●", "idle": "○", "warning": "▲", "critical": "■", "note": "○"}
 _LEVELS = {
@@ -163,14 +163,18 @@ def _findings(report: Report) -> str:
 
 def _finding(finding: Finding, facts: Facts) -> str:
     end_ms = facts.to_ms if finding.to_ms is None else finding.to_ms
-    whole = finding.from_ms <= facts.from_ms and end_ms >= facts.to_ms
-    when = f"{clock(finding.from_ms)} to {clock(end_ms)}, {length(end_ms - finding.from_ms)}"
-    if whole:
+    same_day = moment(finding.from_ms).date() == moment(end_ms).date()
+    say = clock if same_day else day
+    if finding.from_ms <= facts.from_ms and end_ms >= facts.to_ms:
         when = "over the whole record"
     elif end_ms <= finding.from_ms:
-        when = f"at {clock(finding.from_ms)}"
-    if not finding.is_past:
-        when += ", until the end" if end_ms > finding.from_ms else ""
+        when = f"at {day(finding.from_ms)}"
+    elif finding.times > 1:
+        when = f"{finding.times:,} times from {say(finding.from_ms)} to {say(end_ms)}"
+    else:
+        when = f"{say(finding.from_ms)} to {say(end_ms)}, {length(end_ms - finding.from_ms)}"
+    if not finding.is_past and end_ms > finding.from_ms:
+        when += ", until the end"
     return (
         f'<li data-level="{finding.weight}"><span class="sign"'
         f' aria-hidden="true">{_SIGNS[finding.weight]}</span>'

@@ -52,7 +52,7 @@ def _crashes(facts: Facts) -> Iterator[Finding]:
         last, well_ms = over[-1][1], over[-1][1].first_batch_ms
         told = _several(downs) if len(over) > 1 else f"{_heard(over[0][0])}; {_recovered(*over[0])}."
         is_past = well_ms is not None or last is not facts.lives[-1]
-        yield Finding("critical", "Crashed", told, _AFTER_CRASH, downs[0][0], well_ms, is_past)
+        yield Finding("critical", "Crashed", told, _AFTER_CRASH, downs[0][0], well_ms, is_past, len(over))
     if facts.lives and facts.lives[-1].how == "crashed":
         told, end_ms = f"{_heard(facts.lives[-1])}. Its process is gone.", facts.lives[-1].end_ms or 0
         yield Finding("critical", "Crashed", told, _AFTER_CRASH, end_ms, None, False)
@@ -122,6 +122,7 @@ def _outages(facts: Facts) -> Iterator[Finding]:
             first.from_ms,
             last.batch_ms or last.back_ms,
             last.back_ms is not None,
+            len(several),
         )
 
 
@@ -141,6 +142,7 @@ def _failures(facts: Facts) -> Iterator[Finding]:
         first.at_ms,
         last.batch_ms,
         over,
+        many,
     )
 
 
@@ -169,7 +171,8 @@ def _episode(name: str, several: list[Episode], facts: Facts) -> Finding:
         what += " It began with a start."
     weight: Weight = "note" if cold and not facts.is_late else worst.severity
     end_ms = None if still else max(ended)
-    return Finding(weight, TITLES.get(name, name), what, next_, several[0].from_ms, end_ms, not still)
+    title, times = TITLES.get(name, name), len(several)
+    return Finding(weight, title, what, next_, several[0].from_ms, end_ms, not still, times)
 
 
 def _explained(episode: Episode, facts: Facts) -> bool:

@@ -41,6 +41,8 @@ def judged(facts: Facts, found: Sequence[Finding]) -> Judgement:
 
 
 def _until(finding: Finding) -> str:
+    if finding.times > 1:
+        return f" and again, {finding.times:,} times in all"
     return "" if finding.to_ms is None else f" for {length(finding.to_ms - finding.from_ms)}"
 
 
