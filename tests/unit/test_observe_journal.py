@@ -153,3 +153,27 @@ def test_of_a_batch_that_ran_twice_the_later_receipt_stands(path: Path) -> None:
     entries = [Batch(number, receipt, Latency()) for number, receipt in enumerate((first, RECEIPT, again))]
     write(path, ONE, *entries)
     assert [(receipt.batch, receipt.decoded) for receipt in read_receipts(path)] == [(3, 25), (4, 2)]
+
+
+def test_a_moment_is_found_without_reading_up_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    writer = JournalWriter(path)
+    for second in range(20_000):
+        writer.write(Note(second * 1000, "x" * 40))
+    writer.close()
+    for wanted_ms in (0, 1_000, 7_654_321, 19_999_000, 30_000_000):
+        reader = JournalReader(path)
+        reader.skip_to(wanted_ms)
+        moments = [entry.at_ms for entry in reader.new()]
+        assert [at for at in moments if at >= wanted_ms] == list(
+            range(-(-wanted_ms // 1000) * 1000, 20_000_000, 1000)
+        )
+        assert sum(at < wanted_ms for at in moments) < 2_000
+
+
+def test_lines_that_mean_nothing_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"what":"note","at_ms":1,"text":"a"}\n{"what":"news"}\n{"wh\n[]\n')
+    missed: list[bytes] = []
+    assert list(JournalReader(path, unread=missed.append).new()) == [Note(1, "a")]
+    assert missed == [b'{"what":"news"}\n', b'{"wh\n', b"[]\n"]

@@ -19,13 +19,14 @@ from typer.testing import CliRunner
 from penstock.cli import app
 from penstock.errors import PenstockError
 from penstock.observe.board.alerts import Limits
+from penstock.observe.run import is_held
 from penstock.paths import DataDir
 from penstock.spec import load
 from penstock.web.app import STATIC, Site
 from penstock.web.recording import Recording
 from penstock.web.server import Place
 from penstock.web.stream import Clock
-from penstock.web.watched import Watch, is_held
+from penstock.web.watched import Watch
 from tests.pages import secured_place, served
 from tests.runs import START_MS, Run, write
 

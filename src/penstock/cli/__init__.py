@@ -5,7 +5,20 @@ from __future__ import annotations
 import typer
 
 from penstock import __version__
-from penstock.cli import audit, check, dead_letters, demo, faults, lag, produce, run, services, spec, web
+from penstock.cli import (
+    audit,
+    check,
+    dead_letters,
+    demo,
+    faults,
+    lag,
+    produce,
+    report,
+    run,
+    services,
+    spec,
+    web,
+)
 
 app = typer.Typer(
     name="penstock",
@@ -25,6 +38,7 @@ spec.add_to(app)
 dead_letters.add_to(app)
 faults.add_to(app)
 web.add_to(app)
+report.add_to(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -90,5 +90,6 @@ def demo(
         write_json(json, report)
     if web:
         say(f"To look at it again: penstock web --data {where.root}")
+        say(f"To keep it as a file: penstock report {spec.name} --data {where.root}")
     if report["verdict"] != "pass":
         raise typer.Exit(1)

@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
+import pyspark
 from rich.live import Live
 
 from penstock.cli.checking import stop_on_errors
@@ -30,6 +31,7 @@ from penstock.observe.brokers import BrokerMeter
 from penstock.observe.journal import reached
 from penstock.observe.lag.ends import TopicEnds
 from penstock.observe.lag.group import GroupOffsets
+from penstock.observe.machine import starting
 from penstock.observe.prometheus.page import registry_of, serve
 from penstock.observe.recorder import Recorder
 from penstock.observe.run import journal_file, spec_file
@@ -79,7 +81,8 @@ def run_pipeline(
         for sink in spec.sink if spec.engine == "plain" else ():
             if "final" not in sink.rows:
                 tell(f"engine = plain makes final rows only: nothing will go to {sink.name}")
-        tell("starting Spark ...")
+        recorder.note(starting(pyspark.__version__, java.version))
+        say("starting Spark ...")
         spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home, master=start.master)
         recorder.watch(spark)
         pipeline = Pipeline(

@@ -81,7 +81,7 @@ def web_command(
     with readable_errors():
         place = Place(host, port, tls_cert, tls_key, _token(token_file), tuple(name or ()))
         place.check()
-        limits = Limits(p99_ms=_objective_ms(objective))
+        limits = Limits(p99_ms=objective_ms(objective))
         described = {spec.name: spec for spec in map(load_spec, pipelines or ())}
         if replay is not None:
             run = replay if replay.is_dir() else replay.parent
@@ -122,7 +122,8 @@ def _token(file: Path | None) -> str | None:
         raise PenstockError(f"the token file {file} cannot be read: {error}") from error
 
 
-def _objective_ms(text: str) -> int | None:
+def objective_ms(text: str) -> int | None:
+    """What --objective says."""
     from penstock.spec import Duration
 
     if text == "none":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -73,9 +73,14 @@ class Receipt:
     def from_json(cls, given: dict[str, Any]) -> Receipt:
         return cls(
             **{
-                **given,
+                **_known(cls, given),
                 "offsets": {int(partition): tuple(span) for partition, span in given["offsets"].items()},
-                "sinks": tuple(SinkReceipt(**sink) for sink in given["sinks"]),
+                "sinks": tuple(SinkReceipt(**_known(SinkReceipt, sink)) for sink in given["sinks"]),
                 "latency_ms": tuple((int(ms), int(events)) for ms, events in given["latency_ms"]),
             }
         )
+
+
+def _known(what: type[Receipt | SinkReceipt], given: dict[str, Any]) -> dict[str, Any]:
+    """What this version knows of it: another one may have told more."""
+    return {field.name: given[field.name] for field in fields(what) if field.name in given}

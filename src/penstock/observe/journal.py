@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -76,16 +76,25 @@ class JournalWriter:
 class JournalReader:
     """Reads entries from where it last stopped."""
 
-    def __init__(self, path: Path, *, from_end: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, from_end: bool = False, unread: Callable[[bytes], None] | None = None
+    ) -> None:
+        """A line that means nothing is an error, since an audit counts on each; or it is told to `unread`."""
         self._path = path
         self._at = path.stat().st_size if from_end and path.exists() else 0
+        self._unread = unread
 
     @classmethod
-    def tail(cls, path: Path, bytes_max: int) -> Self:
+    def tail(cls, path: Path, bytes_max: int, *, unread: Callable[[bytes], None] | None = None) -> Self:
         """Reads from so far before the end; the line that this cuts in two is left out."""
-        reader = cls(path, from_end=True)
+        reader = cls(path, from_end=True, unread=unread)
         reader._at = max(0, reader._at - bytes_max)
         return reader
+
+    def skip_to(self, at_ms: int) -> None:
+        """Begin shortly before a moment, which is looked for and not read up to."""
+        if self._path.exists():
+            self._at = _place(self._path, at_ms)
 
     def new(self) -> Iterator[Entry]:
         """Entries since the last call; a line that is still being written waits for the next one."""
@@ -97,9 +106,20 @@ class JournalReader:
                 if not line.endswith(b"\n"):
                     return
                 self._at += len(line)
-                entry = _from_line(line)
+                entry = self._entry(line)
                 if entry is not None:
                     yield entry
+
+    def _entry(self, line: bytes) -> Entry | None:
+        if self._unread is None:
+            return _from_line(line)
+        try:
+            entry = _from_line(line)
+        except Exception:  # what another version wrote may fail to be understood anywhere
+            entry = None
+        if entry is None:
+            self._unread(line)
+        return entry
 
 
 def reached(path: Path) -> dict[str, dict[int, int]]:
@@ -117,6 +137,32 @@ def _is_torn(path: Path) -> bool:
             return False
         file.seek(-1, os.SEEK_END)
         return file.read() != b"\n"
+
+
+_NEAR_BYTES = 65_536
+
+
+def _place(path: Path, at_ms: int) -> int:
+    """The beginning of a line of a journal from where a moment is not far."""
+    low, high = 0, path.stat().st_size
+    with path.open("rb") as file:
+        while high - low > _NEAR_BYTES:
+            middle = (low + high) // 2
+            file.seek(middle)
+            file.readline()
+            if _is_before(file.readline(), at_ms):
+                low = middle
+            else:
+                high = middle
+        file.seek(low)
+        return low + len(file.readline()) if low else 0
+
+
+def _is_before(line: bytes, at_ms: int) -> bool:
+    try:
+        return bool(json.loads(line)["at_ms"] < at_ms)
+    except (ValueError, LookupError, TypeError):
+        return False
 
 
 def _to_json(entry: Entry) -> dict[str, Any]:

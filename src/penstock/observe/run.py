@@ -12,6 +12,8 @@ from penstock.observe.samples import Sample
 
 Seen = Entry | Sample
 
+_LOCKS = Path("/proc/locks")
+
 
 def journal_file(run: Path) -> Path:
     return run / "journal.jsonl"
@@ -24,6 +26,20 @@ def sample_file(run: Path) -> Path:
 def spec_file(run: Path) -> Path:
     """What ran, for those who look at it: without the addresses of databases, which may hold passwords."""
     return run / "spec.toml"
+
+
+def is_held(lock: Path) -> bool | None:
+    """Whether a process holds a lock file; None where this cannot be told.
+
+    Taking it to find out could refuse a pipeline that starts at that moment.
+    """
+    try:
+        number = lock.stat().st_ino
+        held = _LOCKS.read_text()
+    except OSError:
+        return None
+    # By the file's number alone: an overlay's files are listed under a device that stat does not tell.
+    return any(f":{number} " in line for line in held.splitlines() if "FLOCK" in line)
 
 
 class RunReader:

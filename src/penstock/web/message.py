@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.observe.board.alerts import Alert, Limits, alerts
+from penstock.observe.board.alerts import Alert, Limits, alerts_at
 from penstock.observe.board.board import Board
 from penstock.observe.board.glance import Glance
 from penstock.observe.board.judgement import Judgement, judge
@@ -30,8 +30,8 @@ class Picture:
 
     @classmethod
     def of(cls, board: Board, now_ms: int, alive: bool | None, limits: Limits) -> Picture:
-        found = alerts(board, now_ms, alive=alive, limits=limits)
         glance = board.glance(now_ms)
+        found = alerts_at(glance, board.series, alive=alive, limits=limits)
         return cls(board, glance, found, judge(glance, found), limits.p99_ms)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from penstock.errors import PenstockError
 from penstock.observe.board.alerts import Limits
+from penstock.observe.board.board import board_of
 from penstock.observe.journal import Batch
 from penstock.observe.run import RunReader, Seen, journal_file
 from penstock.spec import PipelineSpec
 from penstock.web.message import Picture
-from penstock.web.watched import board_of
 
 
 @dataclass(frozen=True)

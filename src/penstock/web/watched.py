@@ -6,14 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from penstock.observe.board.alerts import Limits
-from penstock.observe.board.board import Board
-from penstock.observe.board.glance import SinkFacts
+from penstock.observe.board.board import board_of, sink_facts
 from penstock.observe.prometheus.measure import Known, Measured, measured
 from penstock.observe.prometheus.tally import Tally
-from penstock.observe.run import RunReader, journal_file
+from penstock.observe.run import RunReader, is_held, journal_file
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
 from penstock.web.message import Picture
@@ -22,16 +20,6 @@ _TAIL_BYTES = 24_000_000
 """Of a journal: some 30,000 entries, which take ten seconds to read."""
 _SHORT_TAIL_BYTES = 4_000_000
 """Some 40 minutes, read in two seconds: how old a record is that waits is known by when the topic grew."""
-_LOCKS = Path("/proc/locks")
-
-
-def board_of(name: str, spec: PipelineSpec | None) -> Board:
-    """An empty board, with what a spec says: of the sections with addresses nothing is taken."""
-    return Board(name, spec.source.topic, _facts(spec)) if spec else Board(name)
-
-
-def _facts(spec: PipelineSpec) -> list[SinkFacts]:
-    return [SinkFacts(sink.name, sink.kind, sink.target, sink.rows, sink.guarantee) for sink in spec.sink]
 
 
 @dataclass
@@ -52,7 +40,7 @@ class Watched:
         self._reader = RunReader(run, tail_bytes=tail_bytes, past_samples=not self.in_pipeline)
         self._board = board_of(self.name, self.spec)
         began_ms = time.time_ns() // 1_000_000
-        self._tally = Tally(self.name, _facts(self.spec) if self.spec else (), began_ms)
+        self._tally = Tally(self.name, sink_facts(self.spec) if self.spec else (), began_ms)
 
     def picture(self, now_ms: int) -> Picture:
         with self._lock:
@@ -74,20 +62,6 @@ class Watched:
 
     def _alive(self) -> bool | None:
         return is_held(self.data.root / "checkpoints" / self.name / ".lock")
-
-
-def is_held(lock: Path) -> bool | None:
-    """Whether a process holds a lock file; None where this cannot be told.
-
-    Taking it to find out could refuse a pipeline that starts at that moment.
-    """
-    try:
-        number = lock.stat().st_ino
-        held = _LOCKS.read_text()
-    except OSError:
-        return None
-    # By the file's number alone: an overlay's files are listed under a device that stat does not tell.
-    return any(f":{number} " in line for line in held.splitlines() if "FLOCK" in line)
 
 
 class Watch:

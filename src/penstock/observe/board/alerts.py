@@ -70,7 +70,14 @@ def alerts(
     board: Board, now_ms: int, *, alive: bool | None = None, limits: Limits = LIMITS
 ) -> tuple[Alert, ...]:
     """What is wrong now, the worst and the oldest first."""
-    sight = Sight(board.glance(now_ms), board.series, alive, limits)
+    return alerts_at(board.glance(now_ms), board.series, alive=alive, limits=limits)
+
+
+def alerts_at(
+    now: Glance, series: Series, *, alive: bool | None = None, limits: Limits = LIMITS
+) -> tuple[Alert, ...]:
+    """The same of a glance that is there already."""
+    sight = Sight(now, series, alive, limits)
     found = [alert for rule in _RULES for alert in rule(sight)]
     return tuple(sorted(found, key=lambda alert: (alert.severity, alert.since_ms)))
 

@@ -18,6 +18,7 @@ from penstock.observe.board.series import Series
 from penstock.observe.journal import Batch, Lag, Note
 from penstock.observe.run import Seen
 from penstock.observe.samples import AuditVerdict, KafkaHealth, Load, ProcessLoad, Work
+from penstock.spec import PipelineSpec
 
 MARKS_MAX = 200
 PARTITIONS_DRAWN = 24
@@ -46,7 +47,7 @@ class Board:
         self.series = Series()
         self.marks: deque[Mark] = deque(maxlen=MARKS_MAX)
         self.last_ms = 0
-        self._facts = {sink.name: sink for sink in sinks}
+        self.facts = {sink.name: sink for sink in sinks}
         self._backlog = Backlog()
         self._flows: dict[str, Flow] = {}
         self._phase: Phase = "unknown"
@@ -97,7 +98,7 @@ class Board:
 
     def _feed_batch(self, batch: Batch) -> None:
         receipt = batch.receipt
-        flow = self._flows.setdefault(receipt.query, Flow(receipt.query, self._facts))
+        flow = self._flows.setdefault(receipt.query, Flow(receipt.query, self.facts))
         again = flow.holds(receipt)
         cycle = flow.feed_batch(batch)
         flow.forget(batch.at_ms)
@@ -241,8 +242,24 @@ def note_kind(text: str) -> tuple[MarkKind, Phase | None]:
     return "news", None
 
 
+def board_of(name: str, spec: PipelineSpec | None) -> Board:
+    """An empty board, with what a spec says: of the sections with addresses nothing is taken."""
+    return Board(name, spec.source.topic, sink_facts(spec)) if spec else Board(name)
+
+
+def sink_facts(spec: PipelineSpec) -> list[SinkFacts]:
+    return [SinkFacts(sink.name, sink.kind, sink.target, sink.rows, sink.guarantee) for sink in spec.sink]
+
+
 _ADDRESS = re.compile(
-    r"( (?:at|on))? (?:\w+://\S+|\S*password\S*|[\w.,:-]+:\d{2,5}\b(?:/\S*)?)", re.IGNORECASE
+    r"""(?:[ ](?:at|on))?(?:
+        [ ]?(?<!\w)\w+://[^\s"'<>)]+  # a URL
+        | (?:[ ]|(?<![^\s"'(]))[^\s"'(:]+:[^\s"'@]+@[^\s"')]+  # name:password@host
+        | (?:[ ]|(?<![^\s"'(]))[^\s"'(]*(?:password|passwd|secret|token|api_?key)\w*
+          (?:["']?\s*[=:]\s*["']?[^\s"']+|\S*)
+        | [ ][\w.,:-]+:\d{2,5}\b(?:/\S*)?  # host:port
+    )""",
+    re.IGNORECASE | re.VERBOSE,
 )
 
 

@@ -16,6 +16,7 @@ NAMES_MAX = 128
 """4 bytes for each of 5,220 points: under 3 MB a pipeline, whatever it is called for."""
 
 _Floats = NDArray[np.float32]
+_Moments = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ class _Ring:
     def points(self, after_ms: int, until_ms: int | None = None) -> Points:
         if self.last < 0:
             return Points([], {})
-        end = self.last if until_ms is None else min(self.last, until_ms // self.step_ms - 1)
-        steps = np.arange(max(self.last - self.size + 1, after_ms // self.step_ms + 1), end + 1)
+        steps = self._steps(after_ms, until_ms)
         places = steps % self.size
         columns = {name: np.frombuffer(column, np.float32)[places] for name, column in self._values.items()}
         known = np.zeros(len(steps), bool)
@@ -94,6 +94,24 @@ class _Ring:
             [int(step) * self.step_ms for step in steps[known]],
             {name: column[known] for name, column in columns.items()},
         )
+
+    def known(self, name: str, after_ms: int, until_ms: int | None = None) -> tuple[_Moments, _Floats]:
+        """What is known of one number, and when: rules ask for one at a time, and points() copies all."""
+        if name not in self._values:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        steps = self._steps(after_ms, until_ms)
+        column = np.frombuffer(self._values[name], np.float32)[steps % self.size]
+        known = ~np.isnan(column)
+        return steps[known] * self.step_ms, column[known]
+
+    @property
+    def start_ms(self) -> int:
+        """Before this nothing is kept."""
+        return max(0, self.last - self.size + 1) * self.step_ms
+
+    def _steps(self, after_ms: int, until_ms: int | None) -> _Moments:
+        end = self.last if until_ms is None else min(self.last, until_ms // self.step_ms - 1)
+        return np.arange(max(self.last - self.size + 1, after_ms // self.step_ms + 1), end + 1)
 
 
 class Series:
@@ -123,27 +141,19 @@ class Series:
     def held_since(self, name: str, test: Callable[[_Floats], NDArray[np.bool_]]) -> int | None:
         """Since when all that is known of a number passes a test; None if the newest does not."""
         since: int | None = None
-        for points in (self.fine(), self.coarse()):
-            column = points.columns.get(name)
-            if column is None:
-                break
-            known = np.flatnonzero(~np.isnan(column))
-            passed = test(column[known])
-            failed = np.flatnonzero(~passed)
+        for ring, until_ms in ((self._fine, None), (self._coarse, self._fine.start_ms)):
+            at_ms, values = ring.known(name, -1, until_ms)
+            failed = np.flatnonzero(~test(values))
             if failed.size == 0:
-                since = points.at_ms[known[0]] if known.size else since
+                since = int(at_ms[0]) if at_ms.size else since
                 continue
-            if failed[-1] + 1 < known.size:
-                since = points.at_ms[known[failed[-1] + 1]]
+            if failed[-1] + 1 < at_ms.size:
+                since = int(at_ms[failed[-1] + 1])
             break
         return since
 
     def mean(self, name: str, from_ms: int, to_ms: int) -> float | None:
         """Of the fine points between two moments; None where there are none."""
-        points = self.fine(from_ms - 1)
-        column = points.columns.get(name)
-        if column is None:
-            return None
-        chosen = column[np.array([at < to_ms for at in points.at_ms], bool)]
-        chosen = chosen[~np.isnan(chosen)]
+        at_ms, values = self._fine.known(name, from_ms - 1)
+        chosen = values[at_ms < to_ms]
         return float(chosen.mean()) if chosen.size else None

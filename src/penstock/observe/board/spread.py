@@ -65,6 +65,22 @@ class Spread:
         return Quantiles(*(int(ms) for ms in self.ms[at]))
 
 
+class Spreads:
+    """Spreads added up, in bounded memory, to a histogram's three digits."""
+
+    def __init__(self) -> None:
+        self._ms = _values(Latency()._histogram.counts_len)
+        self._events = np.zeros(len(self._ms), np.int64)
+
+    def add(self, spread: Spread) -> None:
+        places = np.minimum(np.searchsorted(self._ms, spread.ms), len(self._ms) - 1)
+        np.add.at(self._events, places, spread.events)
+
+    def quantiles(self) -> Quantiles | None:
+        found = np.flatnonzero(self._events)
+        return Spread(self._ms[found], self._events[found]).quantiles()
+
+
 @cache
 def _values(length: int) -> _Longs:
     """What each count of a histogram stands for: a table, since asking for one at a time takes a second."""
