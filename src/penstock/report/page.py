@@ -223,6 +223,6 @@ def _commands(facts: Facts) -> str:
         ),
     ]
     items = "".join(f"<div><pre>{text(command)}</pre><p>{text(why)}</p></div>" for command, why in commands)
-    read = f"{plural(facts.record.lines, 'line')} of the journal were read, {count(facts.record.unread)}"
-    " could not be."
+    lines, unread = plural(facts.record.lines, "line"), count(facts.record.unread)
+    read = f"{lines} of the journal were read, {unread} could not be."
     return f'<div class="commands">{items}</div><p class="said">{text(read)}</p>'
