@@ -61,7 +61,8 @@ class Mortal:
 def mortal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mortal]:
     store: str = request.param
     # Kafka's client waits that long for a broker to come back.
-    monkeypatch.setattr("penstock.sinks.kafka._CALL_TIMEOUT_S", 5.0)
+    monkeypatch.setattr("penstock.sinks.kafka.CALL_TIMEOUT_S", 5.0)
+    monkeypatch.setattr("penstock.sinks.producer.CALL_TIMEOUT_S", 5.0)
     monkeypatch.setattr("penstock.sinks.topics._CALL_TIMEOUT_S", 5.0)
     with TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as directory:
         services = Services(DataDir.at(Path(directory)), tie_to_parent=True, only=(store,))

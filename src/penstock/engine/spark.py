@@ -108,6 +108,9 @@ def open_spark(
     if realtime_sinks(spec) and master in ("local", "local[*]"):
         cores = os.cpu_count() or 1
         master = f"local[{slots_wanted(spec, cores)}]"
+        # Spark's status, which tells whether all partitions are read, leaves out what comes within 100 ms of
+        # a change until the next one: all tasks that start with their stage, and then run for minutes.
+        settings["spark.ui.liveUpdate.period"] = "0"
         # What realtime queries leave over: micro-batches go by it for how many tasks run at once.
         settings["spark.default.parallelism"] = str(cores)
     builder = SparkSession.builder.appName(f"penstock-{spec.name}").master(master)

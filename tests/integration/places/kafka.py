@@ -130,7 +130,7 @@ class KafkaPlace(Place):
         admin.delete_consumer_groups([group])[group].result()
 
     def die_before_position(self, batch: Batch) -> None:
-        with patch("penstock.sinks.kafka.Producer", NeverCommits):
+        with patch("penstock.sinks.producer.Producer", NeverCommits):
             dying = self.writer()
             with pytest.raises(SinkError):
                 dying.write(batch)
