@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -10,10 +14,14 @@ from penstock.audit.batches import BatchCounts, count_records, keeps, open_count
 from penstock.audit.reconcile import Continuity, Keeps, SinkCheck, check_sink, continuity
 from penstock.engine.outputs import Endpoints
 from penstock.engine.receipt import Receipt
+from penstock.errors import ServiceError
 from penstock.observe.journal import Batch, JournalReader
 from penstock.observe.run import journal_file
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec, Sink
+
+BUSY_SHARE = 0.03
+"""Of the time, at most: an audit must not slow down what it looks at."""
 
 
 @dataclass(frozen=True)
@@ -119,3 +127,25 @@ class Auditor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def looking(auditor: Auditor, every_s: float, tell: Callable[[Reconciled], None]) -> Iterator[None]:
+    """Look again and again beside the body; a store that is away is passed over until the next look."""
+    over = threading.Event()
+
+    def looks() -> None:
+        took_s = 0.0
+        while not over.wait(max(every_s, took_s / BUSY_SHARE)):
+            began = time.perf_counter()
+            with suppress(ServiceError):
+                tell(auditor.look())
+            took_s = time.perf_counter() - began
+
+    thread = threading.Thread(target=looks, name="audit", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -10,7 +10,6 @@ after the other; the first round is the warm-up.
 from __future__ import annotations
 
 import argparse
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,7 +18,7 @@ from statistics import median
 
 import psutil
 
-from penstock.audit.auditor import Auditor
+from penstock.audit.auditor import Auditor, looking
 from penstock.bench.price import Run, described
 from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import clicks
@@ -36,7 +35,6 @@ from penstock.spec import PipelineSpec
 KINDS = ("alone", "observed", "audited")
 _TOPIC = "watched-full"
 _AUDIT_EVERY_S = 5.0
-_AUDIT_SHARE = 0.03
 
 
 @dataclass(frozen=True)
@@ -64,23 +62,10 @@ def recorded(rig: Rig, spec: PipelineSpec) -> Iterator[Recorder]:
 
 @contextmanager
 def audited(rig: Rig, spec: PipelineSpec) -> Iterator[None]:
-    """An auditor that looks on, for 3 % of the time at most."""
+    """An auditor that looks on."""
     at = Endpoints(rig.addresses.kafka, rig.addresses.clickhouse, rig.addresses.postgres)
-    over = threading.Event()
-    with Auditor(spec, rig.data, at) as auditor:
-
-        def looks() -> None:
-            took_s = 0.0
-            while not over.wait(max(_AUDIT_EVERY_S, took_s / _AUDIT_SHARE)):
-                began = time.perf_counter()
-                auditor.look()
-                took_s = time.perf_counter() - began
-
-        thread = threading.Thread(target=looks)
-        thread.start()
+    with Auditor(spec, rig.data, at) as auditor, looking(auditor, _AUDIT_EVERY_S, lambda _: None):
         yield
-        over.set()
-        thread.join()
 
 
 def measure(rig: Rig, kind: str, events: int, run: str) -> Figures:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from penstock.audit.auditor import Auditor, Reconciled
+from penstock.audit.auditor import BUSY_SHARE, Auditor, Reconciled
 from penstock.audit.exact import Audit, audit
 from penstock.audit.metrics import AuditMetrics
 from penstock.audit.verdict import keep, verdict
@@ -21,7 +21,6 @@ from penstock.observe.samples import AuditVerdict
 from penstock.paths import DataDir
 from penstock.spec import Duration, PipelineSpec
 
-_BUSY_SHARE = 0.03
 _SETTLING_LOOKS = 4
 _SETTLING_S = 3.0
 """A pipeline that runs may be between the last record and the last result: that is waited for."""
@@ -79,7 +78,7 @@ def audit_pipeline(
                 _show(reconciled, exact, report)
                 return bool(report["verdict"] == "pass")
             _tell(reconciled, report, took_s)
-            if stop.wait(max(rest_s, took_s / _BUSY_SHARE)):
+            if stop.wait(max(rest_s, took_s / BUSY_SHARE)):
                 return bool(report["verdict"] == "pass")
 
 

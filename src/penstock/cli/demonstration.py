@@ -11,14 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import typer
 from rich.live import Live
 
-from penstock.audit.auditor import Auditor, Reconciled
+from penstock.audit.auditor import Auditor, Reconciled, looking
 from penstock.audit.exact import Audit, audit
 from penstock.audit.verdict import keep, verdict
 from penstock.cli.common import (
@@ -32,7 +32,7 @@ from penstock.cli.view import Moment, flow, plain_line, render, spans_of
 from penstock.cli.web import site_of
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import READY
-from penstock.errors import PipelineFailed, ServiceError
+from penstock.errors import PipelineFailed
 from penstock.local.services import Services
 from penstock.observe.board.alerts import Limits
 from penstock.observe.journal import Batch, JournalReader, Note
@@ -55,7 +55,6 @@ _RESTARTS_MAX = 5
 _WARM_AFTER_S = 30.0
 """A JVM compiles what it runs: the latencies of the first half minute are told apart."""
 _AUDIT_EVERY_S = 5.0
-_AUDIT_SHARE = 0.03
 _CHILD_STOP_S = 8.0
 """Then it is killed, which costs no more than a batch that comes again."""
 
@@ -117,7 +116,7 @@ class Demonstration:
         self._producer = self._spawn_producer()
         at = Endpoints(addresses.kafka, addresses.clickhouse, addresses.postgres)
         with Auditor(self.spec, self.data, at) as auditor:
-            with self._audited(auditor):
+            with looking(auditor, _AUDIT_EVERY_S, self._keep_verdict):
                 if not self._watch():
                     return None
             elapsed_s = time.monotonic() - self._began
@@ -128,28 +127,7 @@ class Demonstration:
             self._keep_verdict(auditor.look(), outcome)
         return self._judge(outcome, elapsed_s)
 
-    @contextmanager
-    def _audited(self, auditor: Auditor) -> Iterator[None]:
-        """Offsets and rows are compared as it runs, for 3 % of the time at most."""
-        over = threading.Event()
-
-        def looks() -> None:
-            took_s = 0.0
-            while not over.wait(max(_AUDIT_EVERY_S, took_s / _AUDIT_SHARE)):
-                began = time.perf_counter()
-                with suppress(ServiceError):  # a store is away: the view tells
-                    self._keep_verdict(auditor.look(), None)
-                took_s = time.perf_counter() - began
-
-        thread = threading.Thread(target=looks, name="audit", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-
-    def _keep_verdict(self, reconciled: Reconciled, exact: Audit | None) -> None:
+    def _keep_verdict(self, reconciled: Reconciled, exact: Audit | None = None) -> None:
         keep(verdict(reconciled, exact, round(time.time() * 1000)), self.data, self.spec.name)
 
     def end(self) -> None:
