@@ -78,7 +78,8 @@ class Lagging:
         except ServiceError:
             return
         self._topic = self._topic or TopicEnds(kafka, source.topic, source.partitions)
-        ends = self._topic.read()
+        # Asked again, since one who looks once has no second look: a first question may get no answer.
+        ends = self._topic.read() or self._topic.read()
         if ends is not None:
             self._ends = Ends(_now_ms(), ends)
             self._kept_ms = kept_ms(kafka, source.topic)
