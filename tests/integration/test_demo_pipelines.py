@@ -94,7 +94,7 @@ def test_payments_are_upserted_one_row_for_each_transaction(data: Path) -> None:
         ):
             assert reason in reasons
         store.execute("UPDATE transactions SET state = 'authorised' WHERE transaction_id = "
-                      "(SELECT min(transaction_id) FROM transactions WHERE state = 'captured')")  # fmt: skip
+                      "(SELECT max(transaction_id) FROM transactions WHERE state = 'captured')")  # fmt: skip
         store.execute("UPDATE transactions SET amount = amount + 0.01 WHERE transaction_id = 'p1-7'")
         store.execute("DELETE FROM transactions WHERE transaction_id IN ('p1-8', 'p1-9')")
         store.execute("UPDATE transactions SET transaction_id = 'p1-nobody' WHERE transaction_id = 'p1-10'")
