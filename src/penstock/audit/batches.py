@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[at
 from psycopg import sql
 
 from penstock.audit.reconcile import Keeps
+from penstock.audit.topic import committed_reader
 from penstock.engine.outputs import Endpoints
 from penstock.errors import ServiceError
 from penstock.sinks.clickhouse import connect
@@ -90,16 +91,7 @@ class _TopicCounts:
         self._begun_late: set[int] = set()
         """Partitions whose first records retention has taken, until one of those left is seen."""
         self._first_seen = -1
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "penstock-audit",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                **QUIET,
-            }
-        )
+        self._consumer = committed_reader(bootstrap)
 
     def look(self) -> Mapping[int, int]:
         try:
@@ -207,16 +199,7 @@ def count_records(bootstrap: str, topic: str, spans: Mapping[int, tuple[int, int
 
     Ends of transactions take offsets, and so do records of transactions that were given up.
     """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "penstock-audit",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            **QUIET,
-        }
-    )
+    consumer = committed_reader(bootstrap)
     try:
         return sum(
             _count_partition(consumer, TopicPartition(topic, partition, start), end)

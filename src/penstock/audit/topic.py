@@ -12,19 +12,24 @@ from penstock.sinks.topics import QUIET
 _IDLE_TIMEOUT_S = 20.0
 
 
-def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
-    """Every committed record from the beginning to the end of the topic as it is now."""
-    consumer = Consumer(
+def committed_reader(bootstrap: str) -> Consumer:
+    """A consumer of what is committed, which leaves no trace."""
+    return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "penstock-audit",
             "enable.auto.commit": False,
-            **QUIET,
             "isolation.level": "read_committed",
             # A transaction's marker takes an offset without being a record: only this tells the end.
             "enable.partition.eof": True,
+            **QUIET,
         }
     )
+
+
+def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
+    """Every committed record from the beginning to the end of the topic as it is now."""
+    consumer = committed_reader(bootstrap)
     try:
         found = consumer.list_topics(topic, timeout=_IDLE_TIMEOUT_S).topics[topic]
         if found.error is not None:
