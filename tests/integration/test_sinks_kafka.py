@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.errors import Fenced, PositionLost, SinkError
 from penstock.local.services import Addresses
 from penstock.sinks.encode import json_rows
-from penstock.sinks.kafka import CONTROL_TOPIC
+from penstock.sinks.kafka import CONTROL_TOPIC, TransactionalKafkaSink
 from penstock.sinks.producer import Deliveries, Message, send
 from penstock.sinks.protocol import Batch, Sink
 from tests.integration.places.kafka import KafkaPlace
@@ -52,6 +52,12 @@ def serial(place: KafkaPlace, number: int) -> Batch:
     """Rows of several users; `events` counts up over all batches."""
     serials = range(number * 20, number * 20 + 20)
     return place.batch(number, [session(f"u{n % USERS}", events=n) for n in serials])
+
+
+def staging(place: KafkaPlace) -> TransactionalKafkaSink:
+    writer = place.writer()
+    assert isinstance(writer, TransactionalKafkaSink)
+    return writer
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
@@ -110,6 +116,67 @@ def test_a_writer_that_hears_while_it_sends_that_it_was_fenced_is_fenced(place: 
     slow = patch("penstock.sinks.kafka.send", overtaken)
     with closing(place.beside()) as old, slow, pytest.raises(Fenced, match="newer writer"):
         old.write(place.batch(1))
+    assert place.holds(place.batch(0))
+
+
+def test_a_batch_that_was_staged_is_visible_when_it_is_written(place: KafkaPlace) -> None:
+    batches = [place.batch(number) for number in range(3)]
+    with closing(staging(place)) as writer:
+        for number, batch in enumerate(batches):
+            writer.stage(batch)
+            assert place.holds(*batches[:number])
+            assert not writer.write(batch).replayed
+            assert place.holds(*batches[: number + 1])
+
+
+def test_a_batch_that_grows_after_it_was_staged_is_written_as_it_became(place: KafkaPlace) -> None:
+    # [3] What the position remembers is what was written in the end.
+    grown = place.batch(1, sessions(1, country="grown"))
+    with closing(staging(place)) as writer:
+        writer.write(place.batch(0))
+        writer.stage(place.batch(1))
+        writer.write(grown)
+    assert place.write(grown).replayed
+    place.write(place.batch(2))
+    assert place.holds(place.batch(0), grown, place.batch(2))
+
+
+def test_a_batch_that_is_staged_and_never_written_leaves_nothing(place: KafkaPlace) -> None:
+    # [4] As when another sink fails.
+    place.write(place.batch(0))
+    with closing(staging(place)) as writer:
+        writer.stage(place.batch(1))
+    assert not place.write(place.batch(1)).replayed
+    assert place.holds(place.batch(0), place.batch(1))
+
+
+def test_a_batch_that_comes_again_is_not_staged(place: KafkaPlace) -> None:
+    # [3] What is staged may be less than what the sink holds, and must not be compared with it.
+    grown = place.batch(0, sessions(0, country="grown"))
+    place.write(grown)
+    with closing(staging(place)) as writer:
+        writer.stage(place.batch(0))
+        assert writer.write(grown).replayed
+        writer.write(place.batch(1))
+    assert place.holds(grown, place.batch(1))
+
+
+def test_a_batch_that_was_staged_for_long_is_sent_again(place: KafkaPlace) -> None:
+    # The cluster may be about to end its transaction.
+    with closing(staging(place)) as writer, patch("penstock.sinks.kafka._STAGED_FOR_S", 0.0):
+        writer.stage(place.batch(0))
+        assert not writer.write(place.batch(0)).replayed
+        writer.write(place.batch(1))
+    assert place.holds(place.batch(0), place.batch(1))
+
+
+def test_a_writer_that_is_fenced_when_it_has_staged_writes_nothing(place: KafkaPlace) -> None:
+    # [1]
+    with closing(staging(place)) as old:
+        old.stage(place.batch(0, sessions(0, country="zombie")))
+        place.write(place.batch(0))
+        with pytest.raises(Fenced, match="newer writer"):
+            old.write(place.batch(0, sessions(0, country="zombie")))
     assert place.holds(place.batch(0))
 
 

@@ -152,7 +152,10 @@ class BatchWriter:
     def _to_sinks(self, rows: BatchRows) -> list[SinkReceipt]:
         """To all side by side, but what is refused by others can only be written after them."""
         last = [output for output in self._outputs if "refused" in output.described.rows]
+        staging = [self._pool.submit(output.stage, rows) for output in last]
         done = self._side_by_side([output for output in self._outputs if output not in last], rows)
+        for staged in staging:
+            staged.result()
         refused = [outcome.refused for outcome in done]
         done += self._side_by_side(last, replace(rows, collected=with_refused(rows.collected, refused)))
         by_name = {outcome.receipt.name: outcome.receipt for outcome in done}

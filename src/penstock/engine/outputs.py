@@ -131,6 +131,9 @@ class Output(Protocol):
     @property
     def described(self) -> spec_.Sink: ...
 
+    def stage(self, rows: BatchRows) -> None:
+        """Prepare to write the rows, to which some may yet be added."""
+
     def write(self, rows: BatchRows) -> Outcome:
         """Have the sink hold its rows of the batch, once."""
 
@@ -148,6 +151,10 @@ class DriverOutput:
     @property
     def described(self) -> spec_.Sink:
         return self.opening.sink
+
+    def stage(self, rows: BatchRows) -> None:
+        if isinstance(self.sink, TransactionalKafkaSink):
+            self.sink.stage(self.opening.batch(rows.collected, rows.batch))
 
     def write(self, rows: BatchRows) -> Outcome:
         start = time.perf_counter()

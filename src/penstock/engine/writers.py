@@ -103,6 +103,9 @@ class SlotOutput:
     def described(self) -> spec_.Sink:
         return self.opening.sink
 
+    def stage(self, rows: BatchRows) -> None:
+        """Nothing: what is set aside is for the driver to write."""
+
     def write(self, rows: BatchRows) -> Outcome:
         start = time.perf_counter()
         answers = self._in_tasks(rows)

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -23,7 +23,7 @@ from penstock.sinks.producer import (
     send,
     transactional_producer,
 )
-from penstock.sinks.protocol import Batch, Position, Refusal, Written, must_write
+from penstock.sinks.protocol import NOTHING, Batch, Position, Refusal, Written, must_write
 from penstock.sinks.topics import MESSAGE_BYTES, QUIET
 
 CONTROL_TOPIC = "penstock-positions"
@@ -31,6 +31,8 @@ CONTROL_TOPIC = "penstock-positions"
 
 TRANSACTION_TIMEOUT_MS = 120_000
 """How long a transaction may be open before the cluster ends it; one is open while a batch is written."""
+
+_STAGED_FOR_S = TRANSACTION_TIMEOUT_MS / 1000 / 2
 
 # What a broker answers while it makes or loads the topic of group offsets: the first seconds after a start.
 _COORDINATOR_COMES = (
@@ -40,6 +42,19 @@ _COORDINATOR_COMES = (
 )
 
 Encoder = Callable[[pa.Table], Iterable[Message]]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A transaction that holds a batch, and is not committed."""
+
+    position: Position
+    deliveries: Deliveries
+    begun_s: float
+
+    def is_good_for(self, batch: Batch) -> bool:
+        """Not for a batch that has become another, nor if the cluster may end it before it is committed."""
+        return self.position == batch.position and time.monotonic() - self.begun_s < _STAGED_FOR_S
 
 
 class TransactionalKafkaSink:
@@ -52,7 +67,9 @@ class TransactionalKafkaSink:
     One transaction per producer instance: a new instance raises the epoch, which fences delayed requests of
     the one before. Its start costs ~20 ms, so the next one is prepared while the next batch is computed, and
     the position read behind its start.
-    With `one_batch` none is: the writer of a slot lives for a batch, and must not fence the one behind it.
+    A batch that may yet grow is staged meanwhile: all of its transaction but the commit.
+    With `one_batch` none is prepared: the writer of a slot lives for a batch, and must not fence the one
+    behind it.
     """
 
     def __init__(
@@ -88,6 +105,7 @@ class TransactionalKafkaSink:
                 **QUIET,
             }
         )
+        self._staged: Staged | None = None
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"prepare-{name}")
         self._prepared: Future[tuple[Producer, Position | None]] = self._background.submit(self._prepare)
 
@@ -102,31 +120,49 @@ class TransactionalKafkaSink:
         )
         return producer, self._position()
 
+    def stage(self, batch: Batch) -> None:
+        """Have the cluster hold a batch that is due, uncommitted; to write the same one is only to commit."""
+        try:
+            producer, position = self._prepared.result()
+            if (position.batch if position else NOTHING) == batch.number - 1:
+                self._staged = self._send(producer, batch, list(self._encode(batch.rows)))
+                producer.flush(CALL_TIMEOUT_S)
+        except KafkaException as error:
+            raise _sink_error(self.name, error) from error
+
     def write(self, batch: Batch) -> Written:
         try:
+            if self._staged and not self._staged.is_good_for(batch):
+                # The next producer ends its transaction.
+                self._staged, self._prepared = None, self._background.submit(self._prepare)
             producer, position = self._prepared.result()
             replayed = not must_write(self.name, batch, position, adopt=self._adopt)
             messages = list(self._encode(batch.rows)) if self._set_aside or not replayed else []
             refused = too_large(self.name, messages, self._max_bytes, set_aside=self._set_aside)
             if not replayed:
                 self._adopt = False
-                self._transact(producer, batch, _but(messages, refused))
+                staged = self._staged or self._send(producer, batch, messages, refused)
+                commit(producer, staged.deliveries)
+                self._staged = None
                 if not self._one_batch:
                     self._prepared = self._background.submit(self._prepare)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
         return Written(batch.count, batch.digest, replayed, refused)
 
-    def _transact(self, producer: Producer, batch: Batch, messages: Iterable[Message]) -> None:
-        deliveries = Deliveries()
+    def _send(
+        self, producer: Producer, batch: Batch, messages: Sequence[Message], refused: Sequence[Refusal] = ()
+    ) -> Staged:
+        """Rows and position in a transaction that is not committed."""
+        staged = Staged(batch.position, Deliveries(), time.monotonic())
         producer.begin_transaction()
-        for message in messages:
-            send(producer, self._topic, message, deliveries)
-        mark = json.dumps(asdict(Position(batch.number, batch.count, batch.digest)))
+        for message in _but(messages, refused):
+            send(producer, self._topic, message, staged.deliveries)
+        mark = json.dumps(asdict(batch.position))
         # The offset is the next batch: a committed offset is where reading goes on.
         offsets = [TopicPartition(CONTROL_TOPIC, self._slot, batch.number + 1, metadata=mark)]
         add_offsets(producer, offsets, self._positions)
-        commit(producer, deliveries)
+        return staged
 
     def _position(self) -> Position | None:
         try:
