@@ -67,6 +67,7 @@ class BatchWriter:
         outputs: Sequence[Output],
         originals: Originals,
         lookups: Lookups | None,
+        check_source: Callable[[], None],
         on_receipt: Callable[[Receipt], None],
     ) -> None:
         self._query = query
@@ -74,6 +75,7 @@ class BatchWriter:
         self._outputs = outputs
         self._originals = originals
         self._lookups = lookups
+        self._check_source = check_source
         self._on_receipt = on_receipt
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(outputs)), thread_name_prefix="sink")
         slotted = [isinstance(output, SlotOutput) for output in outputs]
@@ -104,6 +106,8 @@ class BatchWriter:
         with self._computed_once(frame):
             rows = BatchRows(batch, frame, self._collect(frame))
             compute_ms = since_ms(start)
+            # Behind the reading: a topic that was created anew may have the offsets that were asked for.
+            self._check_source()
             rows = replace(rows, collected=self._with_bytes(rows.collected))
             receipts = self._to_sinks(rows)
         receipt = Receipt(

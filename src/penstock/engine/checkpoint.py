@@ -58,7 +58,7 @@ class Checkpoint:
             raise SourceError(
                 f"topic {self._topic} was deleted and created anew: {self.path.name} has read another of its"
                 " name, whose offsets say nothing about this one",
-                hint="Nothing was read of it. What there is to say: penstock check SPEC",
+                hint="Nothing of it was written. What there is to say: penstock check SPEC",
             )
 
     def pass_over(self, first: Mapping[int, int]) -> dict[int, tuple[int, int]]:

@@ -21,7 +21,7 @@ from penstock.engine.originals import Originals
 from penstock.engine.outputs import Endpoints
 from penstock.engine.progress import Progress
 from penstock.engine.receipt import Receipt
-from penstock.engine.source import records_gone, topic_id
+from penstock.engine.source import SourceTopic, records_gone
 from penstock.errors import PenstockError, PipelineFailed, SinkError, first_line
 from penstock.paths import DataDir
 from penstock.sinks.clickhouse import clickhouse_answers
@@ -56,12 +56,15 @@ class Query:
     ticks: bool = False
     """Whether the rows depend on a clock that must go on when nothing comes."""
 
+    def __post_init__(self) -> None:
+        self._source = SourceTopic(self.spec, self.endpoints.kafka)
+
     def run(self, stop: threading.Event) -> None:
         """Run until told to stop; failures that pass are waited out, others raised."""
         attempts = 0
         while not stop.is_set():
             try:
-                self.checkpoint.belongs_to(topic_id(self.spec, self.endpoints.kafka))
+                self._check_source()
                 progressed, failure = self._run_once(stop)
             except SinkError as error:
                 progressed, failure = False, error
@@ -70,7 +73,7 @@ class Query:
             if gone := records_gone(self.spec, failure):
                 # Gone with their topic, perhaps: then that is what has to be said.
                 with suppress(SinkError):
-                    self.checkpoint.belongs_to(topic_id(self.spec, self.endpoints.kafka))
+                    self._check_source()
                 raise gone from failure
             # A PenstockError other than a plain SinkError says that going on would do harm.
             if isinstance(failure, PenstockError) and type(failure) is not SinkError:
@@ -83,13 +86,19 @@ class Query:
                 self.say(f"batch failed, starting again: {first_line(failure)}")
                 stop.wait(min(2.0**attempts, 8.0))
 
+    def _check_source(self) -> None:
+        """Raise if the topic is another one than the checkpoint tells of."""
+        self.checkpoint.belongs_to(self._source.id())
+
     def _run_once(self, stop: threading.Event) -> tuple[bool, Exception | None]:
         """One life of the query: whether any batch succeeded, and what ended it (None when told to stop)."""
         ensure_topics(self.endpoints.kafka, self._topics())
         ensure_control_topic(self.endpoints.kafka, slots=slots_on_kafka(self.sinks))
         outputs = open_outputs(self.spec, self.name, self.sinks, self.endpoints, self.adopt)
         originals = Originals(self.endpoints.kafka, self.spec.source.topic)
-        writer = BatchWriter(self.name, self.checkpoint, outputs, originals, self.lookups, self.on_receipt)
+        writer = BatchWriter(
+            self.name, self.checkpoint, outputs, originals, self.lookups, self._check_source, self.on_receipt
+        )
         try:
             query = (
                 self.rows.writeStream.queryName(self.name)

@@ -73,16 +73,22 @@ def starting_offsets(spec: PipelineSpec, topics: Sequence[str], start: Mapping[i
     return json.dumps({spec.source.topic: offsets, **others})
 
 
-def topic_id(spec: PipelineSpec, bootstrap: str) -> str:
-    """What the cluster calls the source's topic: a topic of the same name that is created anew is another."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    try:
-        [asked] = admin.describe_topics(
-            TopicCollection([spec.source.topic]), request_timeout=_ANSWER_TIMEOUT_S
-        ).values()
-        return str(asked.result(2 * _ANSWER_TIMEOUT_S).topic_id)
-    except (KafkaException, TimeoutError) as error:
-        raise SinkError(f"topic {spec.source.topic} cannot be looked at: {first_line(error)}") from error
+class SourceTopic:
+    """The topic that a pipeline reads, as the cluster knows it."""
+
+    def __init__(self, spec: PipelineSpec, bootstrap: str) -> None:
+        self._name = spec.source.topic
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+
+    def id(self) -> str:
+        """A topic of the same name that is created anew has another."""
+        try:
+            [asked] = self._admin.describe_topics(
+                TopicCollection([self._name]), request_timeout=_ANSWER_TIMEOUT_S
+            ).values()
+            return str(asked.result(2 * _ANSWER_TIMEOUT_S).topic_id)
+        except (KafkaException, TimeoutError) as error:
+            raise SinkError(f"topic {self._name} cannot be looked at: {first_line(error)}") from error
 
 
 def records_gone(spec: PipelineSpec, failure: Exception) -> SourceError | None:

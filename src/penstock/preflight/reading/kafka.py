@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from penstock.engine.clock import clock_topic
-from penstock.engine.source import topic_id
+from penstock.engine.source import SourceTopic
 from penstock.errors import SinkError, first_line
 from penstock.preflight.facts import (
     POSITIONS_STORE,
@@ -147,7 +147,7 @@ class _Reading:
 
     def _source_id(self) -> str:
         try:
-            return topic_id(self._spec, self._bootstrap)
+            return SourceTopic(self._spec, self._bootstrap).id()
         except SinkError:
             return ""
 
