@@ -51,8 +51,8 @@ faults: $(SYNCED) ## Do every fault at ROUNDS moments to a running pipeline, and
 	FAULT_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/faults/test_demo.py
 
 bench: $(SYNCED) ## Measure what each stage costs, how cost grows and what skew does
-	$(BIN)/python -m penstock.bench.stages
-	$(BIN)/python -m penstock.bench.growth
+	$(BIN)/penstock bench stages
+	$(BIN)/penstock bench growth
 	$(BIN)/python -m penstock.bench.skew
 
 format: $(SYNCED) ## Format the code

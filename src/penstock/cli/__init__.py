@@ -7,6 +7,7 @@ import typer
 from penstock import __version__
 from penstock.cli import (
     audit,
+    bench,
     check,
     dead_letters,
     demo,
@@ -39,6 +40,7 @@ dead_letters.add_to(app)
 faults.add_to(app)
 web.add_to(app)
 report.add_to(app)
+bench.add_to(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -37,6 +37,17 @@ _BRAND = (
 def page(report: Report) -> str:
     facts = report.facts
     body = _empty(facts) if facts.end == "empty" else _parts(report)
+    return document(
+        f"{report.judgement.headline}: {facts.name}, {day(facts.to_ms)} UTC",
+        "report",
+        _verdict(report) + body,
+        f"Made by penstock {text(__version__)} at {day(report.made_at_ms)}. All times are UTC. It holds"
+        " neither addresses nor what producers sent.",
+    )
+
+
+def document(title: str, what: str, body: str, footer: str, more_style: str = "") -> str:
+    """A page that needs nothing but itself."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -44,13 +55,11 @@ def page(report: Report) -> str:
         # Whatever slipped through: nothing is fetched, and nothing runs.
         '<meta http-equiv="Content-Security-Policy"'
         " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{text(report.judgement.headline)}: {text(facts.name)}, {day(facts.to_ms)} UTC</title>"
-        f"<style>{_style()}</style></head><body>\n"
-        f'<header class="masthead">{_BRAND}<span>Penstock</span><span>report</span></header>\n'
-        f"<main>{_verdict(report)}{body}</main>\n"
-        f"<footer><p>Made by penstock {text(__version__)} at {day(report.made_at_ms)}. All times are"
-        f" UTC. It holds neither"
-        " addresses nor what producers sent.</p></footer>\n</body></html>\n"
+        f"<title>{text(title)}</title>"
+        f"<style>{_style()}{more_style}</style></head><body>\n"
+        f'<header class="masthead">{_BRAND}<span>Penstock</span><span>{text(what)}</span></header>\n'
+        f"<main>{body}</main>\n"
+        f"<footer><p>{footer}</p></footer>\n</body></html>\n"
     )
 
 
