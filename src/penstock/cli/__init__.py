@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from penstock import __version__
@@ -19,6 +21,7 @@ from penstock.cli import (
     spec,
     web,
 )
+from penstock.cli.common import readable_errors
 
 app = typer.Typer(
     name="penstock",
@@ -46,6 +49,11 @@ def _main(version: bool = typer.Option(False, "--version", help="Print the versi
     if version:
         typer.echo(f"penstock {__version__}")
         raise typer.Exit
+    if os.environ.get("PENSTOCK_UNTUNED"):
+        from penstock.tuning import untuned
+
+        with readable_errors(2):
+            untuned()
 
 
 __all__ = ["app"]
