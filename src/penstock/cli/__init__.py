@@ -12,6 +12,7 @@ from penstock.cli import (
     check,
     dead_letters,
     demo,
+    explain,
     faults,
     lag,
     produce,
@@ -38,6 +39,7 @@ demo.add_to(app)
 audit.add_to(app)
 lag.add_to(app)
 spec.add_to(app)
+explain.add_to(app)
 dead_letters.add_to(app)
 faults.add_to(app)
 web.add_to(app)

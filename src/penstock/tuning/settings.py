@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -53,6 +53,24 @@ class Setting:
         """What its system calls it."""
         return self.area.prefix + self.name
 
+    @property
+    def given(self) -> str:
+        """What it is set to, in words."""
+        if self.ours is None:
+            return self.rule
+        return f"{_text(self.ours)}, {self.rule}" if self.rule else _text(self.ours)
+
+    @property
+    def usual(self) -> str:
+        """What it would be, in words."""
+        return _text(self.default)
+
+
+def _text(given: Value) -> str:
+    if isinstance(given, bool):
+        return str(given).lower()
+    return f"{given:,}" if isinstance(given, int) else given
+
 
 @cache
 def settings() -> tuple[Setting, ...]:
@@ -74,8 +92,8 @@ def _read() -> dict[str, Any]:
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
-def find(name: str) -> Setting:
-    """By its id, or by what its system calls it if only one area has that."""
+def find(name: str, also: Collection[str] = ()) -> Setting:
+    """By its id, or by what its system calls it if only one area has that; `also` may be meant, too."""
     called = [setting for setting in settings() if name in (setting.id, setting.key, setting.name)]
     exact = [setting for setting in called if setting.id == name] or called
     if len(exact) == 1:
@@ -84,7 +102,8 @@ def find(name: str) -> Setting:
         raise PenstockError(
             f'several areas have a setting "{name}"', hint=f"One of: {', '.join(one.id for one in exact)}"
         )
-    known = {one.id for one in settings()} | {one.key for one in settings() if one.area.prefix}
+    known = {text for one in settings() for text in (one.id, one.key, one.name)}
     raise PenstockError(
-        f'there is no setting "{name}"{nearest(name, sorted(known))}', hint="All of them: penstock explain"
+        f'there is no setting "{name}"{nearest(name, sorted(known.union(also)))}',
+        hint="All of them: penstock explain",
     )
