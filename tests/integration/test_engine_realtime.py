@@ -66,9 +66,8 @@ class Rig:
     def start(self) -> None:
         file = self.data.root / "pipeline.toml"
         file.write_text(to_toml(self.spec))
-        script = (
-            f"import penstock.engine.realtime as r; r.BATCH = {BATCH!r}; import penstock.cli as c; c.app()"
-        )
+        shorter = f"import penstock.engine.realtime as r; r.batch_length = lambda: {BATCH!r}"
+        script = f"{shorter}; import penstock.cli as c; c.app()"
         command = [sys.executable, "-c", script, "run", str(file), "--data", str(self.data.root)]
         self._runs += 1
         with self.log.open("wb") as log:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from penstock import __version__
@@ -11,6 +13,7 @@ from penstock.cli import (
     check,
     dead_letters,
     demo,
+    explain,
     faults,
     lag,
     produce,
@@ -20,6 +23,7 @@ from penstock.cli import (
     spec,
     web,
 )
+from penstock.cli.common import readable_errors
 
 app = typer.Typer(
     name="penstock",
@@ -36,6 +40,7 @@ demo.add_to(app)
 audit.add_to(app)
 lag.add_to(app)
 spec.add_to(app)
+explain.add_to(app)
 dead_letters.add_to(app)
 faults.add_to(app)
 web.add_to(app)
@@ -48,6 +53,11 @@ def _main(version: bool = typer.Option(False, "--version", help="Print the versi
     if version:
         typer.echo(f"penstock {__version__}")
         raise typer.Exit
+    if os.environ.get("PENSTOCK_UNTUNED"):
+        from penstock.tuning import untuned
+
+        with readable_errors(2):
+            untuned()
 
 
 __all__ = ["app"]

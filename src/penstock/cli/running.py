@@ -40,6 +40,7 @@ from penstock.preflight import KafkaFacts, Start, look, queries
 from penstock.sinks.topics import ensure_source_topic
 from penstock.spec import PipelineSpec, ServiceAddresses, to_toml
 from penstock.toolchain import ensure_jars, ensure_java, ensure_kernel
+from penstock.tuning import UNTUNED, untuned
 from penstock.web.watched import Watched
 
 _VIEW_EVERY_S = 1.0
@@ -82,6 +83,8 @@ def run_pipeline(
             if "final" not in sink.rows:
                 tell(f"engine = plain makes final rows only: nothing will go to {sink.name}")
         recorder.note(starting(pyspark.__version__, java.version))
+        if back := untuned():
+            tell(f"untuned, by {UNTUNED}: {', '.join(sorted(back))}")
         say("starting Spark ...")
         spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home, master=start.master)
         recorder.watch(spark)

@@ -19,44 +19,17 @@ from penstock.engine.source import starting_offsets
 from penstock.errors import PenstockError
 from penstock.sinks.topics import ensure_topics
 from penstock.spec import KafkaSink, PipelineSpec
-
-BATCH = "2 minutes"
-"""How long one batch runs. At its end the position is kept, and the next one is planned.
-
-A trade. All that left since the last end comes again after a crash or a stop: at 20,000 events a second at
-most 2,400,000. And each end is a pause: over six of them the sink was silent for 0.39 to 0.77 s (elsewhere
-0.08 s, the median), and some 16,000 events more than elsewhere took over 100 ms, 0.7 % of two minutes. That
-was with 2 cores under a load of 16; it has not been measured on a quiet machine.
-"""
+from penstock.tuning import tuned, value
 
 _POLL_S = 0.2
 _LOOK_EVERY_S = 5.0
 _UNREAD_MAX_S = 15.0
 """How long a partition may go unread: a batch's tasks do not all start at the same moment."""
 
-_SOURCE = {
-    # Records that retention took before they were read stop the query instead of passing unseen.
-    "failOnDataLoss": "true",
-    # Aborted transactions of producers are never read.
-    "kafka.isolation.level": "read_committed",
-    # How long the broker may hold an answer back for want of records.
-    "kafka.fetch.max.wait.ms": "5",
-    "kafka.max.poll.records": "5000",
-    "kafka.default.api.timeout.ms": "15000",
-    "kafka.request.timeout.ms": "10000",
-}
 
-_SINK = {
-    "kafka.acks": "all",
-    "kafka.enable.idempotence": "true",
-    "kafka.compression.type": "lz4",
-    # Records that come while a request is under way share the next one; waiting for more is only latency.
-    "kafka.linger.ms": "0",
-    # A broker that comes back within this time costs no restart, and so no repeated events.
-    "kafka.delivery.timeout.ms": "30000",
-    "kafka.max.block.ms": "30000",
-    "kafka.request.timeout.ms": "10000",
-}
+def batch_length() -> str:
+    """How long one batch runs. At its end the position is kept, and the next one is planned."""
+    return str(value("realtime.batch"))
 
 
 def read_realtime(
@@ -68,7 +41,7 @@ def read_realtime(
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", spec.source.topic)
         .option("startingOffsets", starting_offsets(spec, [spec.source.topic], start))
-        .options(**_SOURCE)
+        .options(**tuned("realtime-source"))
         .load()
         .select("value", "partition", "offset", "timestamp", F.lit(None).cast("long").alias("clock_ms"))
     )
@@ -94,7 +67,7 @@ class RealtimeQuery(Query):
 
     Lost: nothing; the position is kept when the broker has acknowledged all records before it.
     Duplicated: after a crash, and after a stop too, what left since the last batch ended comes again, at most
-    BATCH of it, under the same keys.
+    a batch of it, under the same keys.
     Delayed: by the pause between two batches.
     """
 
@@ -106,10 +79,10 @@ class RealtimeQuery(Query):
             .format("kafka")
             .option("kafka.bootstrap.servers", self.endpoints.kafka)
             .option("topic", sink.target)
-            .options(**_SINK)
+            .options(**tuned("realtime-sink"))
             .outputMode("update")
             .option("checkpointLocation", str(self.checkpoint.path))
-            .trigger(realTime=BATCH)  # type: ignore[call-overload]
+            .trigger(realTime=batch_length())  # type: ignore[call-overload]
             .start()
         )
         failure: Exception | None = None

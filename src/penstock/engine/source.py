@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from penstock.errors import ServiceError, SinkError, SourceError, first_line
 from penstock.sinks.topics import QUIET
 from penstock.spec import PipelineSpec
+from penstock.tuning import Value, is_tuned, tuned
 
 _ANSWER_TIMEOUT_S = 10.0
 
@@ -36,31 +37,21 @@ def read_source(
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", starting_offsets(spec, topics, start))
-        .option("maxOffsetsPerTrigger", int(spec.source.max_batch))
-        # Records that retention took before they were read stop the query instead of passing unseen.
-        .option("failOnDataLoss", "true")
-        # Aborted transactions of producers are never read.
-        .option("kafka.isolation.level", "read_committed")
-        # 500 by default; 5,000 reads 35 % faster.
-        .option("kafka.max.poll.records", 5000)
-        .option("kafka.fetch.max.bytes", 64 << 20)
-        .option("kafka.max.partition.fetch.bytes", 8 << 20)
-        # How long a task waits for records of a broker that went away before it fails and we say so.
-        .option("kafkaConsumer.pollTimeoutMs", 15_000)
-        .option("kafka.default.api.timeout.ms", 15_000)
-        .option("kafka.request.timeout.ms", 10_000)
+        .options(**source_options(spec))
     )
-    if spec.source.min_batch is not None:
-        stream = stream.option("minOffsetsPerTrigger", int(spec.source.min_batch))
-        stream = stream.option("maxTriggerDelay", f"{spec.source.max_wait.ms}ms")
     tick = F.when(F.col("topic") != spec.source.topic, F.col("value").cast("string").cast("long"))
     clock_ms = tick if len(topics) > 1 else F.lit(None).cast("long")
-    return (
-        stream.load()
-        .select("value", "partition", "offset", "timestamp", clock_ms.alias("clock_ms"))
-        # A task costs ~15 ms of CPU even for 500 records: no more of them than run at once.
-        .coalesce(spark.sparkContext.defaultParallelism)
-    )
+    records = stream.load().select("value", "partition", "offset", "timestamp", clock_ms.alias("clock_ms"))
+    return records.coalesce(spark.sparkContext.defaultParallelism) if is_tuned("source.coalesce") else records
+
+
+def source_options(spec: PipelineSpec) -> dict[str, Value]:
+    """How the topic is read, wherever it is."""
+    options = {**tuned("source"), "maxOffsetsPerTrigger": int(spec.source.max_batch)}
+    if spec.source.min_batch is not None:
+        options["minOffsetsPerTrigger"] = int(spec.source.min_batch)
+        options["maxTriggerDelay"] = f"{spec.source.max_wait.ms}ms"
+    return options
 
 
 def starting_offsets(spec: PipelineSpec, topics: Sequence[str], start: Mapping[int, int] | None) -> str:

@@ -24,6 +24,7 @@ from penstock.local.process import Child
 from penstock.local.service import POLL_S, NotReady, Service
 from penstock.paths import DataDir
 from penstock.toolchain import ensure_jars, ensure_java
+from penstock.tuning import tuned
 
 # librdkafka reports every refused connection of a broker that is still starting.
 SILENT = logging.getLogger("penstock.local.kafka.librdkafka")
@@ -148,7 +149,7 @@ class Kafka(Service):
     def spawn(self, child: Child) -> None:
         [node] = [node for node in self._cluster().nodes if self._home(node.id) == child.directory]
         [agent] = ensure_jars("monitor", self.say)
-        options = ["-Xms128m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+        options = [str(option) for option in tuned("broker-jvm").values()]
         options.append(f"-javaagent:{agent}={HOST}:{node.metrics_port}:{METRICS}")
         child.start([*self._java(options), "kafka.Kafka", child.directory / "server.properties"])
 
@@ -274,21 +275,7 @@ class Kafka(Service):
             "transaction.state.log.min.isr": in_sync,
             "share.coordinator.state.topic.replication.factor": replicas,
             "share.coordinator.state.topic.min.isr": in_sync,
-            # 50 each by default: on a laptop, 50 directories and leaders for a handful of groups.
-            "offsets.topic.num.partitions": 8,
-            "transaction.state.log.num.partitions": 8,
-            "share.coordinator.state.topic.num.partitions": 8,
-            "auto.create.topics.enable": "false",
-            "group.initial.rebalance.delay.ms": 0,
-            # What a demo sent a month ago is still there to be audited; `make clean` is how it goes.
-            "log.retention.ms": -1,
-            # A sink's position is a group's offset: by default it is forgotten after a week without a batch.
-            "offsets.retention.minutes": 10 * 365 * 24 * 60,
-            "num.network.threads": 2,
-            "num.io.threads": 4,
-            # A killed broker is replaced as leader after this long; 9 s by default.
-            "broker.session.timeout.ms": 4000,
-            "broker.heartbeat.interval.ms": 1000,
+            **tuned("broker"),
         }
 
 

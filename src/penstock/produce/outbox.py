@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from penstock.errors import ServiceError, SourceError
 from penstock.produce.wire import Message
-
-QUEUE_MAX = 200_000  # records waiting for an acknowledgement: two seconds at 100,000 a second, 185 MB
-
-SETTINGS: Mapping[str, Any] = MappingProxyType(
-    {
-        "enable.idempotence": True,  # retries neither double nor reorder, so an oracle can be exact
-        "acks": "all",
-        "compression.type": "lz4",  # as in the reference topic, so that figures compare
-        "linger.ms": 5,  # freshness first; sizes of batches (1 MB, 10,000) are large by default
-        "partitioner": "murmur2_random",  # a key goes where a Java client would send it
-        "queue.buffering.max.messages": QUEUE_MAX,
-        "queue.buffering.max.kbytes": 1_048_576,  # never the first limit met: see Outbox.room
-        "message.timeout.ms": 300_000,  # a broker may be away for five minutes before anything fails
-        "reconnect.backoff.max.ms": 1_000,  # by default up to 10 s pass before a broker that is back is seen
-        "topic.metadata.propagation.max.ms": 60_000,  # a restarted broker may not know its topics at once
-    }
-)
+from penstock.tuning import tuned, value
 
 # The client does not say whether a record it gave up was written by an attempt that got no answer.
 _UNKNOWN_OUTCOMES = frozenset(
@@ -87,6 +69,7 @@ class Outbox:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
+        self._queue_max = int(value("producer.queue.buffering.max.messages"))
         self._fatal = ""
         self._flights: deque[_Flight] = deque()
         self._arrived = 0  # of the flights that are over
@@ -94,7 +77,7 @@ class Outbox:
         self._settled = Settled(0, [], [])
         self.trouble = ""  # the client's last complaint
         self._producer = Producer(
-            {**SETTINGS, "bootstrap.servers": bootstrap, "error_cb": self._complaint}, logger=_log
+            {**tuned("producer"), "bootstrap.servers": bootstrap, "error_cb": self._complaint}, logger=_log
         )
 
     def _complaint(self, error: KafkaError) -> None:
@@ -125,7 +108,7 @@ class Outbox:
 
         Never send more: of a batch refused in part the client may take a later record of the same key.
         """
-        return QUEUE_MAX - len(self._producer)
+        return self._queue_max - len(self._producer)
 
     @property
     def acknowledged(self) -> int:

@@ -14,6 +14,7 @@ from penstock.errors import first_line
 from penstock.sinks.chcolumns import storable
 from penstock.sinks.protocol import Refusal
 from penstock.sinks.refusals import from_text, keyless, sift, to_text, without
+from penstock.tuning import tuned
 
 REFUSED_TABLE = "penstock_refused"
 
@@ -84,7 +85,7 @@ class RefusedRows:
             [[*self._place, batch, to_text(refused), datetime.now(UTC)]],
             column_names=list(_COLUMNS),
             column_type_names=list(_COLUMNS.values()),
-            settings={"async_insert": 0},
+            settings=tuned("clickhouse-insert"),
         )
 
     def before(self, batch: int) -> tuple[Refusal, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import clickhouse_connect
 import pyarrow as pa
@@ -17,6 +18,7 @@ from penstock.sinks.keys import require_keys
 from penstock.sinks.protocol import Batch, Position, Refusal, Written, digest, must_write
 from penstock.sinks.refusals import keyless, without
 from penstock.spec.secret import Secret
+from penstock.tuning import tuned, value
 
 POSITIONS_TABLE = "penstock_positions"
 
@@ -30,11 +32,14 @@ _POSITION_COLUMNS = {
     "written_at": "DateTime64(3)",
 }
 
+_WINDOW = "non_replicated_deduplication_window"
+_TABLE_SETTINGS = f"SETTINGS {_WINDOW} = {value(f'clickhouse-table.{_WINDOW}')}"
+
 _POSITIONS_DDL = f"""
 CREATE TABLE IF NOT EXISTS {POSITIONS_TABLE} (
   {", ".join(f"{name} {kind}" for name, kind in _POSITION_COLUMNS.items())}
 ) ENGINE = MergeTree ORDER BY (query, sink, slot, batch)
-SETTINGS non_replicated_deduplication_window = 1000
+{_TABLE_SETTINGS}
 """
 _OF_BATCH = "WHERE query = {query:String} AND batch = {batch:Int64} AND slot = {slot:Int32}"
 
@@ -179,13 +184,13 @@ class ClickHouseSink:
             self._refused.remember(batch.number, refused)
         rows = without(batch.rows, refused)
         if rows.num_rows:
-            settings = {"insert_deduplication_token": token, "async_insert": 0}
+            settings = {"insert_deduplication_token": token, **tuned("clickhouse-insert")}
             self._client.insert_arrow(self._table, storable(rows), settings=settings)
 
     def _mark(self, batch: Batch) -> None:
         row = [self._query, self.name, self._slot, batch.number, batch.count, batch.digest, datetime.now(UTC)]
         # Without a token, as the server can remember that of a position it lost. Twice it does no harm.
-        settings = {"async_insert": 0}
+        settings = tuned("clickhouse-insert")
         # With the types given the client need not ask for them: one round trip instead of two.
         self._client.insert(
             POSITIONS_TABLE,
@@ -225,7 +230,7 @@ class ClickHouseSink:
             self._client.command(_POSITIONS_DDL)
         versioned, key = "version" in schema.names, ", ".join(f"`{name}`" for name in self._key)
         engine = (
-            f"MergeTree ORDER BY ({key}) SETTINGS non_replicated_deduplication_window = 1000"
+            f"MergeTree ORDER BY ({key}) {_TABLE_SETTINGS}"
             if self._exactly_once
             else f"ReplacingMergeTree({'version' if versioned else ''}) ORDER BY ({key})"
         )
@@ -274,12 +279,8 @@ class ClickHouseSink:
 
 def connect(address: str) -> Client:
     """A client for "http://host:port" or "host:port"; one that hangs is given up on before a batch is."""
-    return clickhouse_connect.get_client(
-        dsn=address if "://" in address else f"http://{address}",
-        autogenerate_session_id=False,
-        connect_timeout=5,
-        send_receive_timeout=60,
-    )
+    given: dict[str, Any] = {**tuned("clickhouse")}
+    return clickhouse_connect.get_client(dsn=address if "://" in address else f"http://{address}", **given)
 
 
 def clickhouse_answers(address: str) -> bool:

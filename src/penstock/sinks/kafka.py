@@ -25,11 +25,12 @@ from penstock.sinks.producer import (
 )
 from penstock.sinks.protocol import NOTHING, Batch, Position, Refusal, Written, must_write
 from penstock.sinks.topics import MESSAGE_BYTES, QUIET
+from penstock.tuning import value
 
 CONTROL_TOPIC = "penstock-positions"
 """Positions are offsets of this topic, partition = slot; it holds no records."""
 
-TRANSACTION_TIMEOUT_MS = 120_000
+TRANSACTION_TIMEOUT_MS = int(value("sink-transaction.transaction.timeout.ms"))
 """How long a transaction may be open before the cluster ends it; one is open while a batch is written."""
 
 _STAGED_FOR_S = TRANSACTION_TIMEOUT_MS / 1000 / 2

@@ -15,24 +15,12 @@ from penstock.sinks.keys import require_keys
 from penstock.sinks.pgtable import REFUSING, Connection, KeyedTable, exists
 from penstock.sinks.protocol import Batch, Position, Refusal, Written, must_write
 from penstock.sinks.refusals import from_text, to_text
+from penstock.tuning import tuned
 
 POSITIONS_TABLE = "penstock_positions"
 """In the schema of the sink's table, where the sink's user may create tables."""
 
-# Defaults: what the address says comes first.
-_CONNECTION = {
-    "application_name": "penstock",
-    "connect_timeout": 5,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
-
-# The timestamps of COPY are in UTC. Without synchronous_commit a server that is killed forgets what it
-# acknowledged.
-_SESSION = """
-SELECT set_config('statement_timeout', '60s', false), set_config('timezone', 'UTC', false);
+_SYNCHRONOUS = """
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 """
 
@@ -185,13 +173,21 @@ def postgres_answers(address: str) -> bool:
 
 
 def _open(parts: dict[str, Any]) -> Connection:
-    connection = psycopg.connect(
-        **{**_CONNECTION, **parts}, autocommit=True, client_encoding="utf8", prepare_threshold=None
-    )
+    # What the address says comes first.
+    given = {"application_name": "penstock", **tuned("postgres"), **parts}
+    connection = psycopg.connect(**given, autocommit=True, client_encoding="utf8", prepare_threshold=None)
     # Each statement must see what was committed before it: the position is read after waiting for the lock.
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-    connection.execute(_SESSION)
+    connection.execute(_session())
     return connection
+
+
+def _session() -> str:
+    """What a connection begins with, as one question to the server."""
+    given = ", ".join(
+        f"set_config('{name}', '{set_to}', false)" for name, set_to in tuned("postgres-session").items()
+    )
+    return f"SELECT {given};{_SYNCHRONOUS}"
 
 
 def parse_address(address: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from threading import Thread
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from penstock.sinks.topics import MESSAGE_BYTES, QUIET
+from penstock.tuning import Value, tuned, value
 
 # Being fenced is printed by the client itself, at any log_level; it comes as an exception, too.
 _log = logging.getLogger("penstock.sinks.kafka")
@@ -22,31 +23,10 @@ _OVERTIME_S = 2.0
 _BATCH_BYTES = 100
 _FIELD_BYTES = 8
 
-_PRODUCER_SETTINGS: dict[str, str | int | bool] = {
-    **QUIET,
-    "enable.idempotence": True,
-    "acks": "all",
-    "compression.type": "lz4",
-    # The whole batch is at hand: waiting for more would only add latency.
-    "linger.ms": 2,
-    # Bounds the memory of one batch; produce() waits when it is reached.
-    "queue.buffering.max.messages": 200_000,
-    # Of one record. What a topic takes is the topic's to say.
-    "message.max.bytes": 100_000_000,
-    "partitioner": "murmur2_random",
-    # A new producer waits this long before its connections: a start takes 60 ms with 100, 20 ms with 10.
-    "reconnect.backoff.ms": 10,
-    # How long an unknown topic may be one that is being created. With the default, which is as long as our
-    # calls wait, a topic that does not exist can look like a timeout.
-    "topic.metadata.propagation.max.ms": 10_000,
-}
 
-_BATCH_SIZE = 1_000_000
-
-
-def producer_settings(max_bytes: int) -> dict[str, str | int | bool]:
+def producer_settings(max_bytes: int) -> dict[str, Value]:
     """For a topic that takes batches of at most so many bytes."""
-    return {**_PRODUCER_SETTINGS, "batch.size": min(_BATCH_SIZE, max_bytes)}
+    return {**QUIET, **tuned("sink"), "batch.size": min(int(value("sink.batch.size")), max_bytes)}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from penstock.errors import SinkError
+from penstock.tuning import value
 
 QUIET: dict[str, str | int | bool] = {"log_level": 0}
 """The client's own complaints go to the terminal; what matters of them comes as an exception."""
@@ -60,17 +61,21 @@ def _least_in_sync(admin: AdminClient, topics: Sequence[str]) -> dict[str, int]:
 
 def ensure_source_topic(bootstrap: str, topic: str, partitions: int) -> None:
     """Create the topic a pipeline reads, stamped by the broker's clock: the one that bounds the future."""
-    _ensure(bootstrap, [NewTopic(topic, partitions, config={"message.timestamp.type": "LogAppendTime"})])
+    _ensure(bootstrap, [NewTopic(topic, partitions, config=_config("message.timestamp.type"))])
 
 
 def ensure_compacted_topic(bootstrap: str, topic: str) -> None:
     """Create a topic of one partition that keeps the last record of each key for good."""
-    _ensure(bootstrap, [NewTopic(topic, 1, config={"cleanup.policy": "compact"})])
+    _ensure(bootstrap, [NewTopic(topic, 1, config=_config("cleanup.policy"))])
 
 
 def ensure_topics(bootstrap: str, topics: dict[str, int]) -> None:
     """Create the topics (name -> partitions) that are not there, with the cluster's own replication."""
     _ensure(bootstrap, [NewTopic(name, partitions) for name, partitions in topics.items()])
+
+
+def _config(name: str) -> dict[str, str]:
+    return {name: str(value(f"topic.{name}"))}
 
 
 def _ensure(bootstrap: str, wanted: list[NewTopic]) -> None:

@@ -16,7 +16,7 @@ from penstock.spec.pipeline import PipelineSpec, find_problems
 from penstock.spec.problems import Problem
 
 _PREFIX = "PENSTOCK_"
-_NOT_OF_THE_SPEC = {"PENSTOCK_DATA", "PENSTOCK_IVY_SETTINGS", "PENSTOCK_WEB_TOKEN"}
+_NOT_OF_THE_SPEC = {"PENSTOCK_DATA", "PENSTOCK_IVY_SETTINGS", "PENSTOCK_UNTUNED", "PENSTOCK_WEB_TOKEN"}
 
 
 def load(

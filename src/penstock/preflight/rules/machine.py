@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from penstock.engine.realtime import BATCH
+from penstock.engine.realtime import batch_length
 from penstock.engine.slots import realtime_sinks, slots_held
 from penstock.preflight.facts import Facts
 from penstock.preflight.finding import Finding, error, note, ok, warning
@@ -39,7 +39,8 @@ def realtime(facts: Facts) -> Iterator[Finding]:
     for sink in realtime_sinks(facts.spec):
         yield note(
             f"sink {sink.name}",
-            f"in real time, a crash or a stop repeats what left since the last batch, at most {BATCH}",
+            "in real time, a crash or a stop repeats what left since the last batch,"
+            f" at most {batch_length()}",
             why="The position is kept at the end of a batch, which lasts that long.",
             fix=f"Make sure that readers know an event that comes again by its key, {sink.key}.",
         )
