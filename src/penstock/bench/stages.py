@@ -21,7 +21,7 @@ from penstock.engine.plain import plain_events, plain_groups
 from penstock.engine.refresh import references
 from penstock.engine.source import read_source
 from penstock.paths import shipped
-from penstock.produce.clickstream import ClickstreamPlan
+from penstock.produce.clickstream import ClickChunk, ClickstreamPlan
 from penstock.produce.wire import Message
 from penstock.spec import PipelineSpec, load
 
@@ -29,13 +29,19 @@ _CHUNK = 1_000
 _EPS = 20_000
 _START_MS = 1_800_000_000_000
 
+REFERENCE = ClickstreamPlan(malformed=0.005, invalid=0, delayed=0, late=0, duplicate=0)
+
+
+def chunks(plan: ClickstreamPlan, events: int) -> Iterator[ClickChunk]:
+    """So many clicks, as if sent at 20,000 a second."""
+    stream = plan.records("bench", _EPS)
+    for sent in range(0, events, _CHUNK):
+        yield stream.chunk(min(_CHUNK, events - sent), _START_MS + sent * 1000 // _EPS)
+
 
 def clicks(plan: ClickstreamPlan, events: int) -> Iterator[list[Message]]:
-    """So many clicks, as if sent at 20,000 a second."""
-    stream, encoder = plan.records("bench", _EPS), plan.encoder("bench")
-    for sent in range(0, events, _CHUNK):
-        now_ms = _START_MS + sent * 1000 // _EPS
-        yield encoder.encode(stream.chunk(min(_CHUNK, events - sent), now_ms))
+    """The same on the wire."""
+    return map(plan.encoder("bench").encode, chunks(plan, events))
 
 
 def reference_spec(name: str, **overrides: str) -> PipelineSpec:
@@ -82,11 +88,10 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3, help="the first is the warm-up, and not counted")
     options.add_argument("--only", help="stages whose name holds this text")
     given = options.parse_args()
-    plan = ClickstreamPlan(malformed=0.005, invalid=0, delayed=0, late=0, duplicate=0)
     spec, plain = reference_spec("bench"), reference_spec("bench-plain", engine="plain")
     with open_rig(spec, print) as rig:
-        plan.write_reference(rig.data.reference)
-        events = rig.fill(spec.source.topic, spec.source.partitions, clicks(plan, given.events))
+        REFERENCE.write_reference(rig.data.reference)
+        events = rig.fill(spec.source.topic, spec.source.partitions, clicks(REFERENCE, given.events))
         costs: dict[str, list[Cost]] = {}
         for number in range(given.rounds):
             for name, frame in stages(rig, spec, plain).items():
