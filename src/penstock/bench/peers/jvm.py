@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 
 PARTITIONS = 8
 _SOURCES = Path(__file__).with_name("java")
-_HEAP = "-Xmx3g"
+HEAP = "-Xmx3g"
 _OPENED = ("java.base/java.util=ALL-UNNAMED", "java.base/java.lang=ALL-UNNAMED")
 _CLOCK_MS = 4_000_000_000_000
 """In 2096: later than any click."""
@@ -50,7 +50,7 @@ def java_command(peer: str, main: str, settings: Mapping[str, object], say: Say)
     compiled = ensure_compiled(f"{peer}-peer", roots, _joined(jars), versions, say)
     command: list[str | Path] = [
         ensure_java(say).java,
-        _HEAP,
+        HEAP,
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
     ]
     command += [f"--add-opens={opened}" for opened in _OPENED]

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from penstock.audit.topic import read_topic
 from penstock.bench.peers.child import run_rounds
 from penstock.bench.peers.job import Job, Round, write_lookups
-from penstock.bench.peers.jvm import PARTITIONS, Say
+from penstock.bench.peers.jvm import HEAP, PARTITIONS, Say
 from penstock.errors import ToolchainError
 from penstock.paths import cache_dir
 from penstock.sinks.topics import QUIET, ensure_source_topic
@@ -41,7 +41,8 @@ def pyflink(job: Job, say: Say) -> list[Round]:
         command += ["--output", job.output, "--rounds", str(job.rounds), "--guarantee", job.guarantee]
         command += ["--events", str(_size(job.bootstrap, job.topic))]
         command += ["--work", work, "--jars", ";".join(jar.as_uri() for jar in jars)]
-        environ = {"JAVA_HOME": str(ensure_java(say).home), "PYTHONPATH": ""}
+        environ = {"JAVA_HOME": str(ensure_java(say).home), "PYTHONPATH": "", "JVM_ARGS": HEAP}
+        environ["FLINK_LOG_DIR"] = directory
         rounds = run_rounds("pyflink", job, command, work / "peer.log", environ)
     return [
         replace(one, sessions=sum(1 for _ in read_topic(job.bootstrap, job.output_of(number))))
