@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.bench.peers.job import Done, First, mark, write_lookups
+from penstock.bench.peers.child import run_rounds
+from penstock.bench.peers.job import Done, First, Job, mark, write_lookups
+from penstock.bench.peers.measure import PEERS, peers_named
 from penstock.bench.peers.sessions import SCHEMA, differences, expected, sent
+from penstock.errors import PenstockError
 from penstock.produce.clickstream import ClickstreamPlan
 
 PLAN = ClickstreamPlan(users=40, products=30, malformed=0.02, invalid=0, delayed=0, late=0, duplicate=0)
@@ -152,3 +157,57 @@ def test_reference_data_is_written_as_text(tmp_path: Path) -> None:
     assert len(lines) == PLAN.users
     assert lines[3].split("\t") == [user["user_id"], user["segment"], user["country"]]
     assert len((tmp_path / "text" / "catalogue.tsv").read_text().splitlines()) == PLAN.products
+
+
+def child(*lines: str) -> list[str]:
+    """A peer that works a little before each line, and then waits to be ended."""
+    working = "sum(i * i for i in range(2_000_000))"
+    said = "; ".join(f"{working}; print({line!r}, flush=True)" for line in lines)
+    return [sys.executable, "-c", f"import time; {said}; time.sleep(600)"]
+
+
+FIRST = '{"mark":"first"}'
+DONE = '{"mark":"done","events":2000,"sessions":7,"seconds":0.5,"committed_s":0.75}'
+
+
+def job(tmp_path: Path, rounds: int) -> Job:
+    return Job("nowhere:9092", "clicks", tmp_path, "sessions", rounds, "at_least_once")
+
+
+def test_every_round_of_a_child_is_metered_and_the_first_is_not_warm(tmp_path: Path) -> None:
+    command = child("a banner", FIRST, DONE, "something else", FIRST, DONE)
+    cold, warm = run_rounds("one", job(tmp_path, 2), command, tmp_path / "log")
+    assert (cold.warm, warm.warm) == (False, True)
+    for measured in (cold, warm):
+        assert (measured.job, measured.guarantee) == ("one", "at_least_once")
+        assert (measured.events, measured.sessions, measured.seconds) == (2_000, 7, 0.5)
+        assert (measured.events_per_s, measured.committed_s) == (4_000, 0.75)
+        assert measured.cpu_s_per_million > 0
+        assert measured.rss_mb > 0
+
+
+def test_a_child_that_ends_too_soon_is_told_with_what_it_said_last(tmp_path: Path) -> None:
+    script = f"import sys; print('{FIRST}'); sys.exit('no broker there')"
+    with pytest.raises(PenstockError, match=r"one has ended before its work was done:\nno broker there"):
+        run_rounds("one", job(tmp_path, 1), [sys.executable, "-c", script], tmp_path / "log")
+
+
+def test_a_child_and_all_that_it_started_is_ended_with_its_rounds(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = (
+        "import os, subprocess, sys, time\n"
+        "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{other.pid}}')\n"
+        f"print('{FIRST}'); print('{DONE}', flush=True); time.sleep(600)\n"
+    )
+    run_rounds("one", job(tmp_path, 1), [sys.executable, "-c", script], tmp_path / "log")
+    ended = [psutil.Process(int(pid)) for pid in pids.read_text().split() if psutil.pid_exists(int(pid))]
+    _, alive = psutil.wait_procs(ended, timeout=10)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_peers_are_chosen_by_a_part_of_their_name() -> None:
+    assert peers_named("flink") == ["flink heap", "flink rocksdb", "pyflink"]
+    assert peers_named("") == list(PEERS)
+    with pytest.raises(PenstockError, match="No peer is named like 'storm'"):
+        peers_named("storm")
