@@ -18,7 +18,7 @@ import psutil
 from penstock.bench.inprocess import Run
 from penstock.bench.result import Column, Result, Spread
 from penstock.bench.rig import Rig, open_rig
-from penstock.bench.stages import clicks, reference_plan, reference_spec
+from penstock.bench.stages import REFERENCE, clicks, reference_spec
 from penstock.produce.wire import Message
 from penstock.spec import PipelineSpec
 
@@ -141,9 +141,8 @@ def measure(
     """All jobs in turns; the first round is the warm-up."""
     measured: dict[tuple[str, str], list[Drained]] = {}
     with open_rig(described(JOBS[0], GUARANTEES[0], "drain"), say) as rig:
-        plan = reference_plan()
-        plan.write_reference(rig.data.reference)
-        events = rig.fill(TOPIC, 8, with_end(clicks(plan, events)))
+        REFERENCE.write_reference(rig.data.reference)
+        events = rig.fill(TOPIC, 8, with_end(clicks(REFERENCE, events)))
         for number in range(rounds + 1):
             for job in jobs:
                 for guarantee in guarantees:

@@ -129,20 +129,29 @@ def measure(data: DataDir, *, rate_eps: float, seconds: float, warm_up_s: float,
         write_reference(data.reference)
         ensure_topics(kafka, {_SINK.topic: spec.source.partitions})
         with running_pipeline(data, spec):
-            reader = Reader(kafka, _SINK.topic)
-            report = data.root / "produced.json"
-            command = [sys.executable, "-m", "penstock.cli", "produce", "clickstream"]
-            command += ["--data", str(data.root), "--rate", str(rate_eps), "--json", str(report)]
-            subprocess.run([*command, "--seconds", str(seconds + warm_up_s)], check=True, stdout=sys.stderr)
-            sent = json.loads(report.read_text())
-            expected = sent["sent"] - sent["malformed"] - sent["invalid"]
-            deadline = time.monotonic() + _DRAINED_WITHIN_S
-            while reader.received < expected and time.monotonic() < deadline:
-                time.sleep(0.1)
-            time.sleep(1.0)
-            reader.close()
+            return measure_topic(
+                data, kafka, _SINK.topic, rate_eps=rate_eps, seconds=seconds, warm_up_s=warm_up_s
+            )
     finally:
         services.stop()
+
+
+def measure_topic(
+    data: DataDir, kafka: str, topic: str, *, rate_eps: float, seconds: float, warm_up_s: float
+) -> Outcome:
+    """Send clicks at a rate, and see when each is in a topic that something which runs writes to."""
+    reader = Reader(kafka, topic)
+    report = data.root / "produced.json"
+    command = [sys.executable, "-m", "penstock.cli", "produce", "clickstream"]
+    command += ["--data", str(data.root), "--rate", str(rate_eps), "--json", str(report)]
+    subprocess.run([*command, "--seconds", str(seconds + warm_up_s)], check=True, stdout=sys.stderr)
+    sent = json.loads(report.read_text())
+    expected = sent["sent"] - sent["malformed"] - sent["invalid"]
+    deadline = time.monotonic() + _DRAINED_WITHIN_S
+    while reader.received < expected and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1.0)
+    reader.close()
     late = reader.latencies_ms(warm_up_s)
     p50, p99, p999, most = np.percentile(late, [50, 99, 99.9, 100]).round(1).tolist()
     return Outcome(

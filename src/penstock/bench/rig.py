@@ -54,25 +54,7 @@ class Rig:
 
     def fill(self, topic: str, partitions: int, chunks: Iterator[list[Message]]) -> int:
         """Make a topic of these records; how many there are."""
-        ensure_topics(self.addresses.kafka, {topic: partitions})
-        producer = Producer(
-            {
-                "bootstrap.servers": self.addresses.kafka,
-                **QUIET,
-                "compression.type": "lz4",
-                "linger.ms": 20,
-                "queue.buffering.max.messages": 500_000,
-                "partitioner": "murmur2_random",
-            }
-        )
-        total = 0
-        for messages in chunks:
-            while len(producer) > 200_000:
-                producer.poll(0.05)
-            producer.produce_batch(topic, messages)
-            total += len(messages)
-        producer.flush()
-        return total
+        return fill(self.addresses.kafka, topic, partitions, chunks)
 
     def measure(self, rows: DataFrame, events: int) -> Cost:
         """Run a streaming frame over all there is, into nothing, on a checkpoint of its own."""
@@ -104,6 +86,29 @@ class Rig:
     def _cpu_s(self) -> float:
         times = self.jvm.cpu_times()
         return float(times.user + times.system)
+
+
+def fill(bootstrap: str, topic: str, partitions: int, chunks: Iterator[list[Message]]) -> int:
+    """Make a topic of these records; how many there are."""
+    ensure_topics(bootstrap, {topic: partitions})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            **QUIET,
+            "compression.type": "lz4",
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 500_000,
+            "partitioner": "murmur2_random",
+        }
+    )
+    total = 0
+    for messages in chunks:
+        while len(producer) > 200_000:
+            producer.poll(0.05)
+        producer.produce_batch(topic, messages)
+        total += len(messages)
+    producer.flush()
+    return total
 
 
 @contextmanager

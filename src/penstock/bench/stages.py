@@ -30,7 +30,7 @@ from penstock.engine.plain import plain_events, plain_groups
 from penstock.engine.refresh import references
 from penstock.engine.source import read_source
 from penstock.paths import shipped
-from penstock.produce.clickstream import ClickstreamPlan
+from penstock.produce.clickstream import ClickChunk, ClickstreamPlan
 from penstock.produce.wire import Message
 from penstock.sinks.topics import QUIET
 from penstock.spec import PipelineSpec, load
@@ -54,17 +54,24 @@ _POLL = 5_000
 _IDLE_S = 5.0
 
 
-def clicks(plan: ClickstreamPlan, events: int) -> Iterator[list[Message]]:
+def chunks(plan: ClickstreamPlan, events: int) -> Iterator[ClickChunk]:
     """So many clicks, as if sent at 20,000 a second."""
-    stream, encoder = plan.records("bench", _EPS), plan.encoder("bench")
+    stream = plan.records("bench", _EPS)
     for sent in range(0, events, _CHUNK):
-        now_ms = _START_MS + sent * 1000 // _EPS
-        yield encoder.encode(stream.chunk(min(_CHUNK, events - sent), now_ms))
+        yield stream.chunk(min(_CHUNK, events - sent), _START_MS + sent * 1000 // _EPS)
+
+
+def clicks(plan: ClickstreamPlan, events: int) -> Iterator[list[Message]]:
+    """The same on the wire."""
+    return map(plan.encoder("bench").encode, chunks(plan, events))
 
 
 def reference_plan(users: int = 200_000) -> ClickstreamPlan:
     """Clicks that are easy to compare: none is late, none comes twice."""
     return ClickstreamPlan(users=users, malformed=0.005, invalid=0, delayed=0, late=0, duplicate=0)
+
+
+REFERENCE = reference_plan()
 
 
 def reference_spec(name: str, **overrides: str) -> PipelineSpec:
@@ -114,14 +121,13 @@ class Measured:
 
 def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
     """All stages in turns; the first round is the warm-up."""
-    plan = reference_plan()
     spec, plain = reference_spec("bench"), reference_spec("bench-plain", engine="plain")
     found: dict[str, list[Measured]] = {}
     readers: dict[str, list[float]] = {}
     with open_rig(spec, say, ("kafka", "clickhouse", "postgres")) as rig:
         limits = measure_limits(rig.data.root)
-        plan.write_reference(rig.data.reference)
-        events = rig.fill(spec.source.topic, spec.source.partitions, clicks(plan, events))
+        REFERENCE.write_reference(rig.data.reference)
+        events = rig.fill(spec.source.topic, spec.source.partitions, clicks(REFERENCE, events))
         for number in range(rounds + 1):
             for name, frame in cumulated(rig, spec, plain).items():
                 used: list[Use] = []

@@ -59,7 +59,7 @@ def pyspark_jars() -> Path:
 
 
 def locked(group: str) -> list[Jar]:
-    """The jars of a group ("spark", "kafka" or "monitor"), as the lock file names them."""
+    """The jars of a group ("spark", "kafka", "monitor", "flink", "streams"), as the lock file names them."""
     return [Jar(**entry) for entry in tomllib.loads(LOCK.read_text())[group]]
 
 
