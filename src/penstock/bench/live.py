@@ -1,7 +1,5 @@
 """How old a click is when the session it belongs to shows it, in ClickHouse and every other sink.
 
-    python -m penstock.bench.live --rate 20000 --seconds 60
-
 The clickstream as shipped, each click of a user drawn at random from all: the hardest case for the state,
 since hardly two clicks of a batch belong to the same session. Services, pipeline and producer share the
 machine and the clock, so what the machine lacks is in the figures.
@@ -9,21 +7,16 @@ machine and the clock, so what the machine lacks is in the figures.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import dataclass, replace
 
-from penstock.bench.rig import alone
+from penstock.audit.topic import read_topic
+from penstock.bench.breakdown import PARTS, breakdown, stamped
 from penstock.bench.running import running_pipeline
 from penstock.cli.producing import produce_records
 from penstock.cli.running import journal_path
-from penstock.engine.receipt import Receipt
 from penstock.local.services import Services
 from penstock.observe.journal import Batch, JournalReader
 from penstock.observe.latency import Latency, Percentiles
@@ -32,6 +25,10 @@ from penstock.produce.clickstream import ClickstreamPlan
 from penstock.spec import PipelineSpec, Rate, load
 
 _DRAINED_WITHIN_S = 60.0
+_SINK = "sessions_live"
+
+SETTINGS = {"sessions.partitions": "2"}
+"""As many as this kind of machine has cores: more would only cost more commits."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +41,12 @@ class Outcome:
     users: int
     sessions: int
     batches: int
-    batch_ms: dict[str, float]
-    """What a batch took on average, by phase."""
+    batch_ms: float
+    """What a batch took on average."""
+    parts_ms: dict[str, float]
+    """Where the time of an event went on average; all of them together are its latency."""
     latency_ms: Percentiles
+    p999_ms: int
     sent: int
     read: int
     producer_behind_ms_max: float
@@ -65,7 +65,7 @@ def measure(
     plan = uniform(spec, users, rate)
     plan.write_reference(data.reference)
     services = Services(data, tie_to_parent=True, only=("kafka", "clickhouse"))
-    services.start()
+    kafka = services.start().kafka
     try:
         with running_pipeline(data, spec):
             journal = JournalReader(journal_path(data, spec))
@@ -82,6 +82,11 @@ def measure(
                 if time.monotonic() > deadline_s:
                     break
                 time.sleep(0.2)
+            receipts = [batch.receipt for batch in batches]
+            from_ms = began_ms + warm_up_s * 1000
+            spent = breakdown(
+                stamped(read_topic(kafka, spec.source.topic)), receipts, _SINK, from_ms, ended_ms
+            )
     finally:
         services.stop()
     counted = [
@@ -92,43 +97,17 @@ def measure(
     latency = Latency()
     for batch in counted:
         latency.add(batch.latency)
-    phases = [_phases_ms(batch.receipt) for batch in counted]
     return Outcome(
         rate_eps=rate.eps,
         achieved_eps=round(sent.achieved_eps),
         users=users,
         sessions=sum(batch.receipt.opened for batch in batches),
         batches=len(counted),
-        batch_ms={name: round(sum(each[name] for each in phases) / len(phases), 1) for name in phases[0]},
+        batch_ms=round(sum(batch.receipt.total_ms for batch in counted) / len(counted), 1),
+        parts_ms=dict(zip(PARTS, spent.mean(axis=0).round(1).tolist(), strict=True)),
         latency_ms=latency.percentiles(),
+        p999_ms=latency.at(99.9),
         sent=sent.acknowledged,
         read=sum(batch.receipt.records for batch in batches),
         producer_behind_ms_max=round(sent.behind_ms_max, 1),
     )
-
-
-def _phases_ms(receipt: Receipt) -> dict[str, float]:
-    written = {f"write {sink.name}": sink.write_ms for sink in receipt.sinks}
-    return {"compute": receipt.compute_ms, **written, "total": receipt.total_ms}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rate", default="20000", help="events a second")
-    parser.add_argument("--users", type=int, default=200_000, help="how many there are to draw from")
-    parser.add_argument("--seconds", type=float, default=60, help="how long to measure")
-    parser.add_argument("--warm-up", type=float, default=120, help="seconds before that")
-    parser.add_argument("--set", nargs="*", default=[], help="settings of the pipeline, key=value")
-    parser.add_argument("--keep", type=Path, help="a data directory to use and keep")
-    given = parser.parse_args()
-    home = TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True)
-    with alone(), home as directory:
-        data = DataDir.at(given.keep or Path(directory))
-        settings = dict(setting.split("=", 1) for setting in given.set)
-        outcome = measure(data, Rate.parse(given.rate), given.users, given.seconds, given.warm_up, settings)
-    sys.stdout.write(json.dumps(asdict(outcome), indent=1) + "\n")
-    sys.exit(0 if outcome.read == outcome.sent else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,30 +1,23 @@
-"""How long an event takes from the producer to a reader of a realtime sink.
+"""How long an event takes from the producer to a reader of the topic that it is written to, enriched.
 
-    python -m penstock.bench.realtime --rate 20000 --seconds 60
-
-Starts services, pipeline, producer and reader on one machine and one clock, so what the machine lacks is in
-the figures. The pipeline is the clickstream with a realtime sink beside its sessions, or, with
---alone, the realtime sink and nothing else.
+Services, pipeline, producer and reader share one machine and one clock, so what the machine lacks is in the
+figures.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import dataclass
 
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from numpy.typing import NDArray
 
-from penstock.bench.rig import alone
 from penstock.bench.running import running_pipeline
 from penstock.local.services import Services
 from penstock.paths import DataDir, shipped
@@ -42,6 +35,8 @@ _SINK = KafkaSink(
     key="event_id",
     columns=("event_id", "user_id", "event_type", "price", "created_ms", "segment", "country", "brand"),
 )
+
+_EXACTLY_ONCE = {"guarantee": "exactly_once", "latency": "batch"}
 
 
 @dataclass(frozen=True)
@@ -113,19 +108,19 @@ class Reader:
         return latencies
 
 
-def described(*, alone: bool) -> PipelineSpec:
-    """The clickstream with a realtime sink, beside its own or instead of them."""
-    shipped_spec = load(shipped("pipelines") / "clickstream.toml")
-    if alone:
-        return shipped_spec.model_copy(update={"sink": (_SINK,), "sessions": None})
-    return shipped_spec.model_copy(update={"sink": (*shipped_spec.sink, _SINK)})
+def described(guarantee: str) -> PipelineSpec:
+    """The clickstream's events, enriched: in real time, or exactly once in batches; no sessions."""
+    sink = _SINK if guarantee == "at_least_once" else _SINK.model_copy(update=_EXACTLY_ONCE)
+    return load(shipped("pipelines") / "clickstream.toml").model_copy(
+        update={"sink": (sink,), "sessions": None}
+    )
 
 
-def measure(data: DataDir, *, rate_eps: float, seconds: float, warm_up_s: float, alone: bool) -> Outcome:
-    services = Services(data, tie_to_parent=True, only=("kafka", "clickhouse"))
+def measure(data: DataDir, *, guarantee: str, rate_eps: float, seconds: float, warm_up_s: float) -> Outcome:
+    services = Services(data, tie_to_parent=True, only=("kafka",))
     kafka = services.start().kafka
     try:
-        spec = described(alone=alone)
+        spec = described(guarantee)
         write_reference(data.reference)
         ensure_topics(kafka, {_SINK.topic: spec.source.partitions})
         with running_pipeline(data, spec):
@@ -167,29 +162,3 @@ def measure_topic(
         received=reader.received,
         producer_behind_ms_max=round(sent["behind_ms_max"], 1),
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rate", type=float, default=20_000, help="events a second")
-    parser.add_argument("--seconds", type=float, default=60, help="how long to measure")
-    parser.add_argument("--warm-up", type=float, default=60, help="seconds before that")
-    parser.add_argument("--alone", action="store_true", help="without sessions")
-    parser.add_argument("--keep", type=Path, help="a data directory to use and keep")
-    given = parser.parse_args()
-    home = TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True)
-    with alone(), home as directory:
-        data = DataDir.at(given.keep or Path(directory))
-        outcome = measure(
-            data,
-            rate_eps=given.rate,
-            seconds=given.seconds,
-            warm_up_s=given.warm_up,
-            alone=given.alone,
-        )
-    sys.stdout.write(json.dumps(asdict(outcome), indent=1) + "\n")
-    sys.exit(0 if outcome.received == outcome.expected else 1)
-
-
-if __name__ == "__main__":
-    main()

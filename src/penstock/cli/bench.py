@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,7 +52,8 @@ def drain(
     from penstock.bench import drain as work
 
     with readable_errors():
-        jobs = [name for name in work.JOBS if not job or name.split()[-1] in job]
+        known = {name.split()[-1]: name for name in work.JOBS}
+        jobs = [_one_of(name, known) for name in job or known]
         show(work.measure(_number(events), rounds, say, jobs), json, html)
 
 
@@ -99,6 +101,47 @@ def guarantees(
         show(work.measure(_number(events), rounds, _number(rate), seconds, say), json, html)
 
 
+RateOption = Annotated[str, typer.Option(help="Events a second.")]
+SecondsOption = Annotated[float, typer.Option(min=1, help="How long to measure.")]
+WarmUpOption = Annotated[float, typer.Option(min=0, help="Seconds before that.")]
+
+
+@bench.command()
+def latency(
+    rate: Annotated[list[str] | None, typer.Option(help="Events a second. Repeatable.")] = None,
+    seconds: SecondsOption = 60,
+    warm_up: WarmUpOption = 90,
+    tier: Annotated[
+        list[str] | None, typer.Option(help="Of these only: events, exactly, sessions. Repeatable.")
+    ] = None,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """How long an event takes until it can be read, at set rates, in either tier."""
+    from penstock.bench import latency as work
+
+    with readable_errors():
+        rates = [_number(one) for one in rate or ["20,000"]]
+        asked = {"events": "events", "exactly": "events, exactly once", "sessions": "sessions, live"}
+        tiers = [_one_of(name, asked) for name in tier or asked]
+        show(work.measure(rates, seconds, warm_up, say, tiers), json, html)
+
+
+@bench.command()
+def doubling(
+    rate: RateOption = "10,000",
+    seconds: SecondsOption = 45,
+    warm_up: WarmUpOption = 90,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """What twice the rate does to latency, with defaults and with our settings, and where the time goes."""
+    from penstock.bench import doubling as work
+
+    with readable_errors():
+        show(work.measure(_number(rate), seconds, warm_up, say), json, html)
+
+
 def show(result: Result, json: Path | None, html: Path | None) -> None:
     """A table on the terminal, and files where they are asked for."""
     table = Table(box=None, pad_edge=False)
@@ -122,6 +165,14 @@ def show(result: Result, json: Path | None, html: Path | None) -> None:
 
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(page(result), encoding="utf-8")
+
+
+def _one_of(name: str, known: Mapping[str, str]) -> str:
+    from penstock.errors import SpecError
+
+    if name not in known:
+        raise SpecError("penstock bench", [f'"{name}" is none of {", ".join(known)}'])
+    return known[name]
 
 
 def _number(text: str) -> int:

@@ -43,8 +43,11 @@ class Latency:
     def percentiles(self) -> Percentiles:
         if not self:
             return Percentiles(0, 0, 0)
-        at = self._histogram.get_value_at_percentile
-        return Percentiles(int(at(50)), int(at(99)), int(self._histogram.get_max_value()))
+        return Percentiles(self.at(50), self.at(99), int(self._histogram.get_max_value()))
+
+    def at(self, percentile: float) -> int:
+        """Milliseconds within which that part of the events was visible; 0 when nothing was counted."""
+        return int(self._histogram.get_value_at_percentile(percentile)) if self else 0
 
     def encode(self) -> str:
         return str(self._histogram.encode().decode())

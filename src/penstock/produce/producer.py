@@ -93,12 +93,14 @@ def produce(
         total = math.inf if seconds is None else round(rate_eps * seconds)
         schedule = Schedule(time.monotonic(), rate_eps, total)
         tally = _Tally(schedule, outbox, ledger, on_stats)
-        tick = max(1, round(rate_eps * CHUNK_S))
+        tick = min(max(1, round(rate_eps * CHUNK_S)), CHUNK_MAX)
         while tally.sent < total and not stop.is_set():
             now_s = time.monotonic()
-            n = min(schedule.due(now_s) - tally.sent, CHUNK_MAX)
-            if n >= min(tick, CHUNK_MAX, total - tally.sent) and outbox.room >= n:
-                chunk = records.chunk(n, time.time_ns() // 1_000_000)
+            n = min(schedule.due(now_s) - tally.sent, tick)
+            if n >= min(tick, total - tally.sent) and outbox.room >= n:
+                # What was due while this process or the broker stood still is as old as it should be.
+                late_ms = schedule.behind_ms(tally.sent + n - 1, now_s)
+                chunk = records.chunk(n, time.time_ns() // 1_000_000 - int(late_ms))
                 messages = encoder.encode(chunk)
                 outbox.send(ledger.record(chunk), messages)
                 tally.add(chunk, messages)
