@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 import penstock.spec as spec_
 from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.claim import BatchClaim
 from penstock.engine.enrich import Lookups
 from penstock.engine.events import without_events
 from penstock.engine.originals import Originals
@@ -67,6 +68,7 @@ class BatchWriter:
         outputs: Sequence[Output],
         originals: Originals,
         lookups: Lookups | None,
+        claim: BatchClaim,
         check_source: Callable[[], None],
         on_receipt: Callable[[Receipt], None],
     ) -> None:
@@ -75,6 +77,7 @@ class BatchWriter:
         self._outputs = outputs
         self._originals = originals
         self._lookups = lookups
+        self._claim = claim
         self._check_source = check_source
         self._on_receipt = on_receipt
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(outputs)), thread_name_prefix="sink")
@@ -103,17 +106,20 @@ class BatchWriter:
         started_at_ms, start = wall_ms(), time.perf_counter()
         # Before the first task of the batch, which collecting starts.
         versions = self._lookups.before(batch) if self._lookups else {}
+        offsets = self._checkpoint.offsets(batch)
+        claimed = self._pool.submit(self._claim.take, batch, offsets)
         with self._computed_once(frame):
             rows = BatchRows(batch, frame, self._collect(frame))
             compute_ms = since_ms(start)
             # Behind the reading: a topic that was created anew may have the offsets that were asked for.
             self._check_source()
+            claimed.result()
             rows = replace(rows, collected=self._with_bytes(rows.collected))
             receipts = self._to_sinks(rows)
         receipt = Receipt(
             query=self._query,
             batch=batch,
-            offsets=self._checkpoint.offsets(batch),
+            offsets=offsets,
             sinks=tuple(receipts),
             started_at_ms=started_at_ms,
             compute_ms=compute_ms,
@@ -185,3 +191,4 @@ class BatchWriter:
         self._pool.shutdown(wait=True, cancel_futures=True)
         for output in self._outputs:
             output.close()
+        self._claim.close()

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.batch import BatchWriter, open_outputs
 from penstock.engine.checkpoint import Checkpoint
+from penstock.engine.claim import BatchClaim
 from penstock.engine.clock import Silence, Ticker, clock_topic, due_tick, horizon_ms
 from penstock.engine.enrich import Lookups
 from penstock.engine.originals import Originals
@@ -95,9 +96,15 @@ class Query:
         ensure_topics(self.endpoints.kafka, self._topics())
         ensure_control_topic(self.endpoints.kafka, slots=slots_on_kafka(self.sinks))
         outputs = open_outputs(self.spec, self.name, self.sinks, self.endpoints, self.adopt)
-        originals = Originals(self.endpoints.kafka, self.spec.source.topic)
         writer = BatchWriter(
-            self.name, self.checkpoint, outputs, originals, self.lookups, self._check_source, self.on_receipt
+            self.name,
+            self.checkpoint,
+            outputs,
+            Originals(self.endpoints.kafka, self.spec.source.topic),
+            self.lookups,
+            BatchClaim(self.endpoints.kafka, self.name),
+            self._check_source,
+            self.on_receipt,
         )
         try:
             query = (

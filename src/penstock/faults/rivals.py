@@ -12,7 +12,7 @@ from penstock.faults.scenario import Unmet
 from penstock.faults.trial import STARTED_WITHIN_S, Trial
 
 FENCED = ("a newer writer has taken over", "another writer is ahead")
-_OVERTAKEN = (*FENCED, "came again with other content")
+_OVERTAKEN = (*FENCED, "another driver has batch")
 _IN_USE = ("another process runs on",)
 _TRANSACTION_WITHIN_S = 60.0
 _SUCCESSOR_WITHIN_S = 60.0

@@ -1,0 +1,53 @@
+"""One driver a batch: whoever writes it has said before, for all to see, which records it is of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+
+import pyarrow as pa
+
+from penstock.errors import Fenced, ReplayDiffers, SinkError
+from penstock.sinks.kafka import CONTROL_TOPIC, TransactionalKafkaSink
+from penstock.sinks.producer import Message
+from penstock.sinks.protocol import Batch
+
+_NAME = ":claims"
+_NO_ROWS = pa.table({})
+
+
+class BatchClaim:
+    """What keeps two drivers on copies of one checkpoint apart.
+
+    Each plans the batches behind the copy by itself, of other records. A sink takes one of them and refuses
+    the other; but of several sinks some might take the one and some the other, and then neither driver could
+    go on. So a batch is claimed before any sink is given it: a sink's protocol, without rows, on Kafka, which
+    fences. It takes no time of its own, since the batch is computed meanwhile.
+    """
+
+    def __init__(self, bootstrap: str, query: str) -> None:
+        self._query = query
+        # Nothing is lost with the position: a batch that nobody has claimed is for whoever comes.
+        self._sink = TransactionalKafkaSink(_NAME, bootstrap, CONTROL_TOPIC, query, _nothing, adopt=True)
+
+    def take(self, batch: int, offsets: Mapping[int, tuple[int, int]]) -> None:
+        """Raise if another driver has claimed the batch for other records, or a later one."""
+        of = blake2b(json.dumps(sorted(offsets.items())).encode(), digest_size=8).hexdigest()
+        try:
+            self._sink.write(Batch(self._query, batch, _NO_ROWS, of))
+        except ReplayDiffers as error:
+            raise Fenced(
+                f"{self._query}: another driver has batch {batch} already, and of other records",
+                hint="It runs on a copy of the checkpoint. Stop one of them; the other one can go on.",
+            ) from error
+        except SinkError as error:
+            text = error.message.replace(f"sink {_NAME}", self._query)
+            raise type(error)(text, hint=error.hint) from error
+
+    def close(self) -> None:
+        self._sink.close()
+
+
+def _nothing(_rows: pa.Table) -> Iterator[Message]:
+    return iter(())
