@@ -88,7 +88,7 @@ SENT = events(("p1", 0, 100), ("p1", 1, 200), ("p1", 1, 200), ("p2", 1, 300), ("
     [
         pytest.param({}, [], id="none"),
         pytest.param({("p1", 0): 1}, [0], id="one"),
-        pytest.param({("p1", 1): 1}, [1], id="one copy of two"),
+        pytest.param({("p1", 1): 1}, [2], id="the later of two copies"),
         pytest.param({("p1", 1): 2}, [1, 2], id="both copies"),
         pytest.param({("p1", 1): 3}, [1, 2], id="more than were sent"),
         pytest.param({("p2", 1): 1, ("p11", 0): 1}, [3, 4], id="of other producers"),

@@ -82,12 +82,17 @@ def identity(value: bytes | None) -> Identity | None:
 
 
 def among(records: pa.Table, names: Mapping[Identity, int]) -> pa.Array:
-    """Which records bear one of the names; of a record that was sent twice, as many copies as are named."""
+    """Which records bear one of the names; of a record that was sent twice, as many copies as are named.
+
+    The last ones: what is late or a duplicate is what came later, and of two clicks of the same moment the
+    order counts.
+    """
     joined = pc.binary_join_element_wise(records["producer"], records["seq"].cast(pa.string()), "-")
     mask = np.zeros(records.num_rows, dtype=bool)
     left = {f"{producer}-{seq}": count for (producer, seq), count in names.items()}
     candidates = np.flatnonzero(pc.is_in(joined, pa.array(list(left), pa.string())).to_numpy())
-    for at, name in zip(candidates, joined.take(pa.array(candidates)).to_pylist(), strict=True):
+    names_there = joined.take(pa.array(candidates)).to_pylist()
+    for at, name in zip(candidates[::-1], reversed(names_there), strict=True):
         mask[at] = left[name] > 0
         left[name] -= 1
     return pa.array(mask)
