@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -99,6 +99,35 @@ def guarantees(
 
     with readable_errors():
         show(work.measure(_number(events), rounds, _number(rate), seconds, say), json, html)
+
+
+@bench.command()
+def peers(
+    events: EventsOption = "3,000,000",
+    rounds: RoundsOption = 2,
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Of these only: "flink heap", "flink rocksdb", "kafka streams", pyflink. Repeatable.'
+        ),
+    ] = None,
+    at_least_once: Annotated[bool, typer.Option(help="Instead of exactly once.")] = False,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """The same job by Flink, Kafka Streams and PyFlink beside ours, all results checked to be equal.
+
+    They are fetched and compiled on first use: some 400 MB.
+    """
+    from penstock.bench import side_by_side as work
+
+    with readable_errors():
+        known = {name: name for name in work.known()}
+        names = [_one_of(name, known) for name in peer or known]
+        guarantee: Literal["exactly_once", "at_least_once"] = (
+            "at_least_once" if at_least_once else "exactly_once"
+        )
+        show(work.measure(_number(events), rounds, say, names, guarantee), json, html)
 
 
 RateOption = Annotated[str, typer.Option(help="Events a second.")]

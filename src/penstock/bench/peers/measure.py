@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import pyarrow as pa
 
 from penstock.bench.peers.job import Guarantee, Job, Round
 from penstock.bench.peers.jvm import PARTITIONS, Say, flink_heap, flink_rocksdb, kafka_streams
@@ -25,7 +27,7 @@ PEERS: Mapping[str, Peer] = {
     "kafka streams": kafka_streams,
     "pyflink": pyflink,
 }
-_TOPIC = "peers-clicks"
+TOPIC = "peers-clicks"
 
 
 def measure(
@@ -45,24 +47,32 @@ def measure(
         try:
             kafka = services.start().kafka
             REFERENCE.write_reference(data.reference)
-            fill(kafka, _TOPIC, PARTITIONS, clicks(REFERENCE, events))
+            fill(kafka, TOPIC, PARTITIONS, clicks(REFERENCE, events))
             wanted = expected(REFERENCE, events, data.reference)
             for name in names:
                 for guarantee in guarantees:
-                    output = f"{name}-{guarantee}".replace(" ", "-")
-                    job = Job(kafka, _TOPIC, data.reference, output, rounds, guarantee)
-                    try:
-                        measured = PEERS[name](job, say)
-                    except ToolchainError as missing:
-                        say(f"{name} is left out: {missing.message}")
-                        break
-                    for number, one in enumerate(measured):
-                        problems = differences(wanted, held(kafka, job.output_of(number)))
-                        found.append(replace(one, problems=problems))
-                        on_round(found[-1])
+                    job = Job(kafka, TOPIC, data.reference, output_of(name, guarantee), rounds, guarantee)
+                    for one in run(name, job, wanted, say):
+                        found.append(one)
+                        on_round(one)
         finally:
             services.stop()
     return found
+
+
+def output_of(name: str, guarantee: Guarantee) -> str:
+    return f"{name}-{guarantee}".replace(" ", "-")
+
+
+def run(name: str, job: Job, wanted: pa.Table, say: Say) -> Iterator[Round]:
+    """The rounds of a peer, held against what must come; none if it cannot be had here, which is said."""
+    try:
+        measured = PEERS[name](job, say)
+    except ToolchainError as missing:
+        say(f"{name} is left out: {missing.message}")
+        return
+    for number, one in enumerate(measured):
+        yield replace(one, problems=differences(wanted, held(job.bootstrap, job.output_of(number))))
 
 
 def peers_named(text: str) -> list[str]:
