@@ -58,8 +58,8 @@ def measure(
     return Result(
         "peers",
         f"{events:,} clicks that were there already, into sessions of 30 minutes on a Kafka topic, by one"
-        f" engine after the other; {rounds} rounds of each behind one that warms up. CPU and memory are those of"
-        " the engine's own processes, Kafka's not counted.",
+        f" engine after the other; {rounds} rounds of each behind one that warms up. CPU and memory are"
+        " those of the engine's own processes, Kafka's not counted.",
         COLUMNS,
         rows,
         ratios(rows),
@@ -100,11 +100,15 @@ def ratios(rows: Sequence[Row]) -> list[str]:
     if ours is None:
         return []
     return [
-        f"{_OURS} / {job}: {_middle(ours, 'events_per_s') / _middle(row, 'events_per_s'):.2f} of the"
-        f" throughput, {_middle(ours, 'cpu_s_per_million') / _middle(row, 'cpu_s_per_million'):.2f} of the CPU"
+        f"{_OURS} / {job}: {_share(ours, row, 'events_per_s'):.2f} of the throughput,"
+        f" {_share(ours, row, 'cpu_s_per_million'):.2f} of the CPU"
         for job, row in by_job.items()
         if job != _OURS
     ]
+
+
+def _share(ours: Row, theirs: Row, key: str) -> float:
+    return _middle(ours, key) / _middle(theirs, key)
 
 
 def _middle(row: Row, key: str) -> float:

@@ -107,9 +107,7 @@ def peers(
     rounds: RoundsOption = 2,
     peer: Annotated[
         list[str] | None,
-        typer.Option(
-            help='Of these only: "flink heap", "flink rocksdb", "kafka streams", pyflink. Repeatable.'
-        ),
+        typer.Option(help="Of these only: flink heap, flink rocksdb, kafka streams, pyflink. Repeatable."),
     ] = None,
     at_least_once: Annotated[bool, typer.Option(help="Instead of exactly once.")] = False,
     json: JsonOption = None,
