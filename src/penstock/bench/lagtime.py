@@ -1,7 +1,5 @@
 """How right the lag in time is: guesses from the ends of a real topic against the times in its records.
 
-    python -m penstock.bench.lagtime --seconds 40
-
 Records come at a rate that changes each second, with silences and bursts, each with the time at which it was
 made; the broker stamps it with the time at which it came. The ends are looked at once a second, as a running
 pipeline does. At each look the age of the record at some positions is guessed; afterwards the topic is read,
@@ -10,23 +8,17 @@ and tells.
 
 from __future__ import annotations
 
-import argparse
 import random
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
-from tempfile import TemporaryDirectory
 
 from confluent_kafka import Message, Producer
 
 from penstock.audit.topic import read_topic
-from penstock.local.services import Services
 from penstock.observe.lag.age import LagTime, LogEnd
 from penstock.observe.lag.ends import TopicEnds
-from penstock.paths import DataDir
 from penstock.sinks.topics import QUIET, ensure_source_topic
 
 _TOPIC = "lagtime"
@@ -61,25 +53,25 @@ class Guess:
     age: LagTime
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--seconds", type=int, default=40)
-    options.add_argument("--seed", type=int, default=1)
-    given = options.parse_args()
-    with TemporaryDirectory(prefix="penstock-bench-") as home:
-        running = Services(DataDir.at(Path(home)), tie_to_parent=True, say=print, only=("kafka",))
-        try:
-            kafka = running.start().kafka
-            guesses, told = _run(kafka, given.seconds, random.Random(given.seed))
-        finally:
-            running.stop()
-    under_way_ms = sorted(times.came_ms - times.made_ms for times in told.values())
-    print(
-        f"{len(told):,} records on {_PARTITIONS} partitions in {given.seconds} s, a look each second; to"
-        f" the log they took {median(under_way_ms):,.0f} ms (median), {under_way_ms[-1]:,} ms (max)"
-    )
-    _report("between two looks", [guess for guess in guesses if guess.age.at_most_ms is not None], told)
-    _report("before the first look", [guess for guess in guesses if guess.age.at_most_ms is None], told)
+@dataclass(frozen=True)
+class Off:
+    """How far guesses were from the truth, in milliseconds."""
+
+    what: str
+    errors_ms: Sequence[float]
+    outside: int = 0
+    """Beyond the bounds that came with the guess."""
+
+
+def measure(kafka: str, seconds: int, seed: int = 1) -> list[Off]:
+    """Of guesses between two looks, and of records that were there before the first look."""
+    guesses, told = _run(kafka, seconds, random.Random(seed))
+    between = [guess for guess in guesses if guess.age.at_most_ms is not None]
+    before = [guess for guess in guesses if guess.age.at_most_ms is None]
+    return [
+        _off("lag in time, between two looks", between, told),
+        _off("lag in time, before the first look", before, told),
+    ]
 
 
 def _run(kafka: str, seconds: int, chance: random.Random) -> tuple[list[Guess], Told]:
@@ -135,23 +127,12 @@ def _look(kafka: str, seconds: int) -> list[Guess]:
     return guesses
 
 
-def _report(what: str, guesses: Sequence[Guess], told: Told) -> None:
+def _off(what: str, guesses: Sequence[Guess], told: Told) -> Off:
     true_ms = [guess.at_ms - told[guess.partition, guess.position].came_ms for guess in guesses]
-    off_ms = sorted(abs(guess.age.ms - true) for guess, true in zip(guesses, true_ms, strict=True))
-    beyond_ms = [
-        max(0, true - guess.age.at_most_ms, guess.age.at_least_ms - true)
+    outside = [
+        true
         for guess, true in zip(guesses, true_ms, strict=True)
-        if guess.age.at_most_ms is not None
+        if guess.age.at_most_ms is not None and not guess.age.at_least_ms <= true <= guess.age.at_most_ms
     ]
-    p99_ms = off_ms[int(0.99 * len(off_ms))]
-    print(
-        f"{what:22} {len(guesses):6,} guesses of records {min(true_ms):,} to {max(true_ms):,} ms old:"
-        f" off by {median(off_ms):,.0f} ms (median), {p99_ms:,} ms (p99), {off_ms[-1]:,} ms (max)"
-    )
-    if beyond_ms:
-        outside = sum(1 for ms in beyond_ms if ms > 0)
-        print(f"{'':22} outside of the bounds: {outside:,}, by {max(beyond_ms):,} ms at most")
-
-
-if __name__ == "__main__":
-    main()
+    errors = [abs(guess.age.ms - true) for guess, true in zip(guesses, true_ms, strict=True)]
+    return Off(what, errors, len(outside))

@@ -1,16 +1,13 @@
 """What it costs to be watched: the clickstream with nobody looking, observed, and audited as well, in turns.
 
-    python -m penstock.bench.watched --rounds 3
-
 Observed is all that `penstock run` does: journal, samples, lag, consumer group, Kafka's health. Audited is a
 look at offsets and rows every five seconds beside it, as in a demo. All runs read the same full topic, one
-after the other; the first round is the warm-up.
+after the other.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from statistics import median
@@ -20,6 +17,7 @@ import psutil
 from penstock.audit.auditor import Auditor, looking
 from penstock.bench.guarantees import described
 from penstock.bench.inprocess import Run
+from penstock.bench.result import Column, Result, Spread
 from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import clicks
 from penstock.engine.outputs import Endpoints
@@ -33,6 +31,11 @@ from penstock.produce.clickstream import ClickstreamPlan
 from penstock.spec import PipelineSpec
 
 KINDS = ("alone", "observed", "audited")
+COLUMNS = (
+    Column("kind", "watched by"),
+    Column("events_per_s", "events/s", drawn=True),
+    Column("cpu_s_per_million", "CPU-s per million", 2, drawn=True),
+)
 _TOPIC = "watched-full"
 _AUDIT_EVERY_S = 5.0
 _WITHIN_S = 300.0
@@ -69,7 +72,7 @@ def audited(rig: Rig, spec: PipelineSpec) -> Iterator[None]:
         yield
 
 
-def measure(rig: Rig, kind: str, events: int, run: str) -> Figures:
+def _run(rig: Rig, kind: str, events: int, run: str) -> Figures:
     spec = described("exactly_once", _TOPIC, run)
     watching = nullcontext() if kind == "alone" else recorded(rig, spec)
     with watching as recorder, Run(rig, spec, recorder) as pipeline:
@@ -88,29 +91,44 @@ def _cpu_s(rig: Rig) -> float:
     return float(sum(one.user + one.system for one in times))
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--events", type=int, default=1_000_000, help="in the topic")
-    options.add_argument("--rounds", type=int, default=3, help="the first is the warm-up")
-    given = options.parse_args()
+def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
     spec = described("exactly_once", _TOPIC, "watched")
     measured: dict[str, list[Figures]] = {kind: [] for kind in KINDS}
-    with open_rig(spec, print, ["kafka", "clickhouse"]) as rig:
+    with open_rig(spec, say, ["kafka", "clickhouse"]) as rig:
         plan = ClickstreamPlan.fitting(spec, seed=7)
         plan.write_reference(rig.data.reference)
-        events = rig.fill(_TOPIC, spec.source.partitions, clicks(plan, given.events))
-        for number in range(given.rounds):
+        events = rig.fill(_TOPIC, spec.source.partitions, clicks(plan, events))
+        for number in range(rounds + 1):
             # Whoever is first pays for what the last one left.
             for kind in [*KINDS[number % 3 :], *KINDS[: number % 3]]:
-                found = measure(rig, kind, events, f"watched-{number}-{kind}")
-                measured[kind].append(found)
-                cpu = f"{found.cpu_s_per_million:5.1f} CPU-s a million"
-                print(f"round {number}  {kind:9} {found.eps:9,.0f}/s   {cpu}", flush=True)
-    for kind in KINDS[1:]:
-        for what in ("eps", "cpu_s_per_million"):
-            ours, plain = (median(getattr(one, what) for one in measured[k][1:]) for k in (kind, "alone"))
-            print(f"{kind} / alone, {what}: {ours / plain:.3f}")
+                found = _run(rig, kind, events, f"watched-{number}-{kind}")
+                cpu = f"{found.cpu_s_per_million:5.1f} CPU-s per million"
+                say(f"round {number}  {kind:9} {found.eps:9,.0f}/s   {cpu}")
+                if number:
+                    measured[kind].append(found)
+    return Result(
+        "watching",
+        f"The clickstream with all its sinks on {events:,} clicks that were there already, {rounds} rounds in"
+        " turns behind one that warms up: with nobody looking, with all that a running pipeline keeps of"
+        " itself, and"
+        f" with an audit every {_AUDIT_EVERY_S:.0f} s as well.",
+        COLUMNS,
+        [
+            {
+                "kind": kind,
+                "events_per_s": Spread.of([one.eps for one in found]),
+                "cpu_s_per_million": Spread.of([one.cpu_s_per_million for one in found]),
+            }
+            for kind, found in measured.items()
+        ],
+        [_finding(kind, measured) for kind in KINDS[1:]],
+    )
 
 
-if __name__ == "__main__":
-    main()
+def _finding(kind: str, measured: Mapping[str, Sequence[Figures]]) -> str:
+    eps, cpu = (
+        median(getattr(one, what) for one in measured[kind])
+        / median(getattr(one, what) for one in measured["alone"])
+        for what in ("eps", "cpu_s_per_million")
+    )
+    return f"{kind} / alone: {eps:.3f} of the throughput, {cpu:.3f} of the CPU"

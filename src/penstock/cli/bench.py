@@ -169,6 +169,34 @@ def doubling(
         show(work.measure(_number(rate), seconds, warm_up, say), json, html)
 
 
+@bench.command()
+def accuracy(
+    rate: RateOption = "2,000",
+    seconds: SecondsOption = 40,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """How right lag in time and end-to-end latency are, against the records' and a reader's clock."""
+    from penstock.bench import accuracy as work
+
+    with readable_errors():
+        show(work.measure(_number(rate), seconds, say), json, html)
+
+
+@bench.command()
+def watching(
+    events: EventsOption = "1,000,000",
+    rounds: RoundsOption = 3,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """What it costs to be observed, and audited as well."""
+    from penstock.bench import watched as work
+
+    with readable_errors():
+        show(work.measure(_number(events), rounds, say), json, html)
+
+
 def show(result: Result, json: Path | None, html: Path | None) -> None:
     """A table on the terminal, and files where they are asked for."""
     table = Table(box=None, pad_edge=False)
