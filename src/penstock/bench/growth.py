@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from penstock.bench.rig import open_rig
 from penstock.bench.small import messages, rows, spec
+from penstock.sizing import figures, keep
 
 _BATCH = 100_000
 _TOUCHED = 10_000
@@ -49,6 +50,9 @@ def main() -> None:
                 per_million = "  ".join(f"{cost.per_million:6.2f}" for cost in costs[1:])
                 # Ten events a key: what a million events cost is what a hundred thousand touched keys cost.
                 per_key = min(cost.per_million for cost in costs[1:]) * _BATCH / _TOUCHED
+                own_us = per_key - _BATCH / _TOUCHED * figures().event_us.value
+                if engine == "kernel" and own_us > 0:
+                    keep("key_us", own_us, "python -m penstock.bench.growth")
                 print(
                     f"{engine:7} {alive:9,} alive  {per_million} CPU-s per million"
                     f"  {per_key:6.1f} us a touched key, all told"

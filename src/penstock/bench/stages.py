@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from statistics import median
 
 from pyspark.sql import DataFrame
 
@@ -23,11 +24,13 @@ from penstock.engine.source import read_source
 from penstock.paths import shipped
 from penstock.produce.clickstream import ClickstreamPlan
 from penstock.produce.wire import Message
+from penstock.sizing import keep
 from penstock.spec import PipelineSpec, load
 
 _CHUNK = 1_000
 _EPS = 20_000
 _START_MS = 1_800_000_000_000
+_LOOKUP = "+ lookup"
 
 
 def clicks(plan: ClickstreamPlan, events: int) -> Iterator[list[Message]]:
@@ -67,7 +70,7 @@ def stages(rig: Rig, spec: PipelineSpec, plain: PipelineSpec) -> dict[str, Calla
     return {
         "read": lambda: records(spec),
         "+ decode": lambda: events().drop("_value"),
-        "+ lookup": lambda: enriched().drop("_value"),
+        _LOOKUP: lambda: enriched().drop("_value"),
         "+ sessions, live rows": lambda: sessions(combine=True),
         "  the same, not combined": lambda: sessions(combine=False),
         "plain: whole path, final rows": lambda: plain_groups(
@@ -101,6 +104,9 @@ def main() -> None:
     print(f"\n{'stage':32} CPU-s per million (each round)")
     for name, measured in costs.items():
         print(f"{name:32} " + "  ".join(f"{cost.per_million:6.2f}" for cost in measured))
+    if looked_up := costs.get(_LOOKUP):
+        # A microsecond an event is a second a million.
+        keep("event_us", median(cost.per_million for cost in looked_up), "python -m penstock.bench.stages")
 
 
 if __name__ == "__main__":

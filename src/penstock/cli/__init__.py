@@ -15,6 +15,7 @@ from penstock.cli import (
     explain,
     faults,
     lag,
+    plan,
     produce,
     report,
     run,
@@ -40,6 +41,7 @@ audit.add_to(app)
 lag.add_to(app)
 spec.add_to(app)
 explain.add_to(app)
+plan.add_to(app)
 dead_letters.add_to(app)
 faults.add_to(app)
 web.add_to(app)

@@ -43,7 +43,7 @@ not given to its system at all. An unknown name stops every command, with the ne
 `*`, and cannot be named. `penstock run` says what is turned back, in its journal, too. The services that
 `penstock up` started go on with what they were started with.
 
-What depends on the spec or the machine has a rule instead of a value.
+What depends on the spec or the machine has a rule instead of a value; [plan.md](plan.md) helps with those.
 """
 
 
