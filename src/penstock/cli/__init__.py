@@ -23,7 +23,7 @@ from penstock.cli import (
     spec,
     web,
 )
-from penstock.cli.common import readable_errors
+from penstock.cli.common import errors, readable_errors
 
 app = typer.Typer(
     name="penstock",
@@ -54,10 +54,11 @@ def _main(version: bool = typer.Option(False, "--version", help="Print the versi
         typer.echo(f"penstock {__version__}")
         raise typer.Exit
     if os.environ.get("PENSTOCK_UNTUNED"):
-        from penstock.tuning import untuned
+        from penstock.tuning import UNTUNED, untuned
 
         with readable_errors(2):
-            untuned()
+            back = untuned()
+        errors.print(f"{UNTUNED}: {len(back)} settings are at their systems' own values", highlight=False)
 
 
 __all__ = ["app"]
