@@ -23,7 +23,7 @@ KNOWN = figures(Path("/nowhere/figures.json"))
 wanted = st.builds(
     Wanted,
     rate_eps=st.floats(1, 1e7),
-    size_bytes=st.floats(1, 1e6),
+    size_bytes=st.floats(1, 1e9),
     alive=st.integers(0, 10**9),
     lookup_rows=st.integers(0, 10**8),
     p99_s=st.floats(1.0, 600.0),

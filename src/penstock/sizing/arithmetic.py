@@ -48,7 +48,7 @@ def partitions(rate_eps: float, slots: int, one_eps: float) -> int:
 
 def largest_batch(interval: float, fixed_s: float, slots: int, one_s: float) -> int:
     """The events that fill a whole interval, for the time after an outage."""
-    return math.floor((interval - fixed_s) * slots / one_s)
+    return math.ceil((interval - fixed_s) * slots / one_s)
 
 
 def catch_up_s(rate_eps: float, outage_s: float, peak_eps: float) -> float:
