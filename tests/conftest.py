@@ -7,10 +7,15 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from penstock.faults.program import SHORT_LIVED
 
 os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED)
+
+# How long an example takes says something of the machine, not of the code.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(autouse=True)

@@ -364,6 +364,13 @@ def test_a_wrong_name_in_the_environment_stops_every_command(monkeypatch: pytest
     assert 'did you mean "producer.linger.ms"?' in result.stderr
 
 
+def test_every_command_says_that_settings_are_turned_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UNTUNED, "sink.linger.ms, producer.linger.ms")
+    result = CliRunner().invoke(app, ["spec", "clickstream"])
+    assert result.exit_code == 0
+    assert f"{UNTUNED}: 2 settings" in result.stderr
+
+
 def test_the_variable_is_no_key_of_a_pipeline() -> None:
     described = load(shipped("pipelines") / "clickstream.toml", environ={UNTUNED: "*"})
     assert described == CLICKSTREAM

@@ -15,6 +15,8 @@ from penstock.bench.result import Column, Result, Row, Spread
 from penstock.bench.rig import Cost, Rig, open_rig
 from penstock.bench.small import messages, rows, spec
 from penstock.bench.stages import STATE, clicks, cumulated, reference_plan, reference_spec
+from penstock.sizing import figures
+from penstock.sizing import keep as keep_figure
 
 COLUMNS = (
     Column("of", "what grows"),
@@ -47,6 +49,7 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
         for engine in ("kernel", "plain"):
             for alive in ALIVE:
                 keep("sessions alive", engine, alive, _alive(rig, engine, alive, rounds))
+        _keep_key_figure(found["sessions alive", "kernel", ALIVE[-1]])
         for batch in BATCHES:
             keep("records a batch", "kernel", batch, _reference(rig, events, rounds, batch=batch))
         for partitions in PARTITIONS:
@@ -62,6 +65,14 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
         [_row(of, engine, to, costs) for (of, engine, to), costs in found.items()],
         [_finding(found, of, engine) for of, engine in dict.fromkeys(key[:2] for key in found)],
     )
+
+
+def _keep_key_figure(costs: Sequence[Cost]) -> None:
+    """What a touched key takes by itself, for `penstock plan`."""
+    per_key = min(cost.per_million for cost in costs) * _BATCH / _TOUCHED
+    own_us = per_key - _BATCH / _TOUCHED * figures().event_us.value
+    if own_us > 0:
+        keep_figure("key_us", own_us, "penstock bench growth")
 
 
 def _row(of: str, engine: str, to: int, costs: Sequence[Cost]) -> Row:

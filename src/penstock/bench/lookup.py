@@ -21,6 +21,7 @@ from penstock.engine.enrich import Lookups
 from penstock.engine.reference import KEY
 from penstock.engine.refresh import references
 from penstock.produce.reference import write_reference
+from penstock.sizing import keep
 
 
 def heap_bytes(spark: SparkSession) -> int:
@@ -47,7 +48,9 @@ def main() -> None:
         checkpoint = Checkpoint(rig.data.checkpoints / spec.name, spec.source.topic)
         held = Lookups(rig.spark, references(spec, rig.data, "", print), checkpoint, print)
         seconds = time.perf_counter() - began
-        _report("lookup", heap_bytes(rig.spark) - before, given.users, seconds)
+        grown = heap_bytes(rig.spark) - before
+        _report("lookup", grown, given.users, seconds)
+        keep("lookup_bytes", grown / given.users, f"python -m penstock.bench.lookup --users {given.users}")
         del held
         checkpoint.close()
         _broadcast_join(rig, given.users)

@@ -33,6 +33,7 @@ from penstock.paths import shipped
 from penstock.produce.clickstream import ClickChunk, ClickstreamPlan
 from penstock.produce.wire import Message
 from penstock.sinks.topics import QUIET
+from penstock.sizing import keep as keep_figure
 from penstock.spec import PipelineSpec, load
 from penstock.toolchain import ensure_jars, ensure_java
 
@@ -144,6 +145,8 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
                     readers.setdefault(name, []).append(eps)
         stores = measure_stores(rig, limits)
     per_million = {name: median(one.cost.per_million for one in each) for name, each in found.items()}
+    # A microsecond an event is a second a million.
+    keep_figure("event_us", per_million[_LOOKUP], "penstock bench stages")
     return Result(
         "stages",
         f"{events:,} clicks through each stage and those before it, {rounds} rounds in turns behind one that"

@@ -16,6 +16,7 @@ from penstock.cli import (
     explain,
     faults,
     lag,
+    plan,
     produce,
     report,
     run,
@@ -23,7 +24,7 @@ from penstock.cli import (
     spec,
     web,
 )
-from penstock.cli.common import readable_errors
+from penstock.cli.common import errors, readable_errors
 
 app = typer.Typer(
     name="penstock",
@@ -41,6 +42,7 @@ audit.add_to(app)
 lag.add_to(app)
 spec.add_to(app)
 explain.add_to(app)
+plan.add_to(app)
 dead_letters.add_to(app)
 faults.add_to(app)
 web.add_to(app)
@@ -54,10 +56,11 @@ def _main(version: bool = typer.Option(False, "--version", help="Print the versi
         typer.echo(f"penstock {__version__}")
         raise typer.Exit
     if os.environ.get("PENSTOCK_UNTUNED"):
-        from penstock.tuning import untuned
+        from penstock.tuning import UNTUNED, untuned
 
         with readable_errors(2):
-            untuned()
+            back = untuned()
+        errors.print(f"{UNTUNED}: {len(back)} settings are at their systems' own values", highlight=False)
 
 
 __all__ = ["app"]

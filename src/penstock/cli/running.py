@@ -84,7 +84,7 @@ def run_pipeline(
                 tell(f"engine = plain makes final rows only: nothing will go to {sink.name}")
         recorder.note(starting(pyspark.__version__, java.version))
         if back := untuned():
-            tell(f"untuned, by {UNTUNED}: {', '.join(sorted(back))}")
+            recorder.note(f"untuned, by {UNTUNED}: {', '.join(sorted(back))}")
         say("starting Spark ...")
         spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home, master=start.master)
         recorder.watch(spark)

@@ -40,10 +40,10 @@ PENSTOCK_UNTUNED='*' penstock demo --seconds 60
 A name is an id of the tables below (area, a dot, name); `*` stands for anything. One that is turned back is
 not given to its system at all. An unknown name stops every command, with the nearest known one. Settings in
 **bold** are about correctness: another value would lose, double or misjudge records, so they stay even with
-`*`, and cannot be named. `penstock run` says what is turned back, in its journal, too. The services that
-`penstock up` started go on with what they were started with.
+`*`, and cannot be named. Every command says how many are turned back, and the journal of a run which. The
+services that `penstock up` started go on with what they were started with.
 
-What depends on the spec or the machine has a rule instead of a value.
+What depends on the spec or the machine has a rule instead of a value; [plan.md](plan.md) helps with those.
 """
 
 
