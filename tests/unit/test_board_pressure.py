@@ -8,8 +8,6 @@ import pytest
 
 from penstock.engine.receipt import Receipt
 from penstock.observe.board.pressure import SATURATED, Pressure, Stage, pressure
-from penstock.observe.journal import Batch
-from penstock.observe.latency import Latency
 from penstock.observe.samples import StageWork, Work
 
 READ = StageWork(0, 8, 200, 400, 380, 0, 20_000, 0, 0, 900_000, 40, 0)
@@ -30,7 +28,7 @@ def cycle(
     )
     stages = (replace(READ, wall_ms=read, run_ms=2 * read, shuffle_write_ms=read // 5), FOLD)
     work = Work(end_ms, "q", 1, 5, 20, 10, int(compute_ms + sink_ms), 10, total_ms, 0, None, stages)
-    return pressure(Batch(end_ms, receipt, Latency()), work, 0)
+    return pressure(receipt, work, 0)
 
 
 def busy_ms(found: Pressure) -> dict[Stage, float]:
@@ -72,6 +70,6 @@ def test_stages_that_overlap_are_not_counted_twice() -> None:
 def test_measured_capacities_tell_reading_from_decoding() -> None:
     receipt = Receipt("q", 1, {0: (0, 1)}, 1, 0, 0, 0, 0, 0, 0, 0, (), 0, 400.0, 400.0)
     work = Work(500, "q", 1, 0, 0, 0, 400, 0, 400, 0, None, (replace(READ, wall_ms=400, shuffle_write_ms=0),))
-    found = pressure(Batch(500, receipt, Latency()), work, 0, {"source": 300_000.0, "decode": 100_000.0})
+    found = pressure(receipt, work, 0, {"source": 300_000.0, "decode": 100_000.0})
     assert busy_ms(found)["source"] == pytest.approx(100.0)
     assert busy_ms(found)["decode"] == pytest.approx(300.0)

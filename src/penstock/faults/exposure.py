@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from contextlib import suppress
 from urllib.parse import quote
 
 import psutil
 
 from penstock.engine.pipeline import READY
-from penstock.faults import kills
+from penstock.faults import kills, told
 from penstock.faults.scenario import Unmet
 from penstock.faults.trial import Trial
 
@@ -20,7 +18,7 @@ _LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 def secrets(trial: Trial) -> None:
-    """Give the pipeline a password and much to complain of: nothing that is kept has it, no port is open."""
+    """Give the pipeline a password and much to complain of: nothing that it tells has it, no port is open."""
     host = trial.host
     trial.await_some_batches()
     host.program.stop()
@@ -29,25 +27,22 @@ def secrets(trial: Trial) -> None:
         program = host.start("--set", f"services.postgres={wrong}")
         if not program.await_end(_ENDS_WITHIN_S):
             raise Unmet("a pipeline with a wrong address runs")
-        _check(trial, wrong)
+        told.keep_commands(host, f"services.postgres={wrong}")
     host.arguments = [*host.arguments, "--set", f"services.postgres={right}"]
-    host.start("--json", str(host.root / "report.json"))
+    host.start("--json", str(host.root / "report.json"), "--metrics", "0")
     trial.await_note(host, READY)
-    _check(trial, right)
+    told.keep_metrics(host)
     if others := open_to_others():
         raise Unmet(f"open to others: {', '.join(others)}")
     kills.postgres(trial)
+    told.keep_commands(host)
+    told.keep_page(host, {"kafka": trial.at.kafka, "postgres": right})
 
 
 def nothing_told(trial: Trial) -> list[str]:
     """No file of the trial may have the password in it."""
-    secret = {_PASSWORD.encode(), quote(_PASSWORD, safe="").encode()}
-    telling = [
-        file
-        for file in trial.root.rglob("*")
-        if file.is_file() and any(s in file.read_bytes() for s in secret)
-    ]
-    return [f"the password stands in {file.relative_to(trial.root)}" for file in telling]
+    found = told.telling(trial.root, _PASSWORD)
+    return [f"the password stands in {file.relative_to(trial.root)}" for file in found]
 
 
 def open_to_others() -> list[str]:
@@ -63,13 +58,3 @@ def open_to_others() -> list[str]:
 
 def _address(trial: Trial, password: str) -> str:
     return trial.at.postgres.replace("postgres@", f"postgres:{password}@")
-
-
-def _check(trial: Trial, address: str) -> None:
-    """`penstock check` with an address, for what it says and keeps."""
-    host = trial.host
-    options = ["--data", str(host.root), "--json", str(host.root / "check.json")]
-    given = [*host.arguments, "--set", f"services.postgres={address}"]
-    command = [sys.executable, "-m", "penstock.cli", "check", *given, *options]
-    with (host.data.logs / "check.log").open("ab") as log:
-        subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False)

@@ -77,35 +77,41 @@ class JournalReader:
     """Reads entries from where it last stopped."""
 
     def __init__(
-        self, path: Path, *, from_end: bool = False, unread: Callable[[bytes], None] | None = None
+        self,
+        path: Path,
+        *,
+        at: int = 0,
+        from_end: bool = False,
+        unread: Callable[[bytes], None] | None = None,
     ) -> None:
         """A line that means nothing is an error, since an audit counts on each; or it is told to `unread`."""
         self._path = path
-        self._at = path.stat().st_size if from_end and path.exists() else 0
+        self.at = path.stat().st_size if from_end and path.exists() else at
+        """The place behind the last entry."""
         self._unread = unread
 
     @classmethod
     def tail(cls, path: Path, bytes_max: int, *, unread: Callable[[bytes], None] | None = None) -> Self:
         """Reads from so far before the end; the line that this cuts in two is left out."""
         reader = cls(path, from_end=True, unread=unread)
-        reader._at = max(0, reader._at - bytes_max)
+        reader.at = max(0, reader.at - bytes_max)
         return reader
 
     def skip_to(self, at_ms: int) -> None:
         """Begin shortly before a moment, which is looked for and not read up to."""
         if self._path.exists():
-            self._at = _place(self._path, at_ms)
+            self.at = _place(self._path, at_ms)
 
     def new(self) -> Iterator[Entry]:
         """Entries since the last call; a line that is still being written waits for the next one."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
-            file.seek(self._at)
+            file.seek(self.at)
             for line in file:
                 if not line.endswith(b"\n"):
                     return
-                self._at += len(line)
+                self.at += len(line)
                 entry = self._entry(line)
                 if entry is not None:
                     yield entry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -58,24 +59,40 @@ def _line(sample: Sample) -> bytes:
     return b"\n" + _one.dump_json(sample) + b"\n"
 
 
-class SampleReader:
-    """Reads samples from the oldest that is kept, or from now on, then from where it last stopped."""
+@dataclass(frozen=True)
+class SamplePlace:
+    """A place in the two files."""
 
-    def __init__(self, path: Path, *, from_end: bool = False) -> None:
+    in_older: bool = True
+    at: int = 0
+
+
+OLDEST = SamplePlace()
+
+
+class SampleReader:
+    """Reads samples from a place on, by default the oldest that is kept, then from where it last stopped."""
+
+    def __init__(self, path: Path, *, place: SamplePlace = OLDEST, from_end: bool = False) -> None:
         self._path = path
-        self._at = 0
+        self._in_older, self._at = place.in_older, place.at
         self._inode = 0
-        self._begun = from_end
-        if from_end and path.exists():
-            found = path.stat()
-            self._at, self._inode = found.st_size, found.st_ino
+        if from_end:
+            self._in_older, self._at = False, 0
+            if path.exists():
+                found = path.stat()
+                self._at, self._inode = found.st_size, found.st_ino
+
+    @property
+    def place(self) -> SamplePlace:
+        """Behind the last sample."""
+        return SamplePlace(self._in_older, self._at)
 
     def new(self) -> Iterator[Sample]:
         """Samples since the last call; a line that is still being written waits for the next one."""
-        if not self._begun:
-            self._begun = True
-            yield from self._read(older(self._path), 0)
-            self._at = 0
+        if self._in_older:
+            yield from self._read(older(self._path), self._at)
+            self._in_older, self._at = False, 0
         try:
             inode = self._path.stat().st_ino
         except FileNotFoundError:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from penstock.engine.receipt import Receipt
 from penstock.observe.board.flow import phases, seen_at_ms
 from penstock.observe.board.glance import SinkFacts
 from penstock.observe.board.pressure import pressure
@@ -40,7 +41,7 @@ class Batches:
         self._totals_ms = array("d")
         self._gaps_ms = array("d")
         self._long: list[Gap] = []
-        self._slow: dict[tuple[str, int], tuple[Batch, SlowBatch]] = {}
+        self._slow: dict[tuple[str, int], tuple[Receipt, SlowBatch]] = {}
         self._main = Spreads()
         self._sinks: dict[str, _SinkTimes] = {}
         self._first_ms: int | None = None
@@ -67,7 +68,7 @@ class Batches:
             self._totals_ms.append(receipt.total_ms)
             self._first_ms = self._first_ms or receipt.started_at_ms
             self._last_ms = batch.at_ms
-        self._slow[(receipt.query, receipt.batch)] = (batch, _slow(batch))
+        self._slow[(receipt.query, receipt.batch)] = (receipt, _slow(batch))
         if len(self._slow) > _KEPT_MAX:
             kept = heapq.nlargest(SLOWEST, self._slow.items(), key=lambda item: item[1][1].total_ms)
             # Spark tells of a batch after its end: the newest may still become one of the slowest.
@@ -102,11 +103,11 @@ class Batches:
         found = self._slow.get((work.query, work.batch))
         if found is None:
             return
-        batch, slow = found
-        told = pressure(batch, work, batch.at_ms)
+        receipt, slow = found
+        told = pressure(receipt, work, slow.at_ms)
         stages = {one.stage: one.busy_ms for one in told.stages}
-        slow = replace(slow, phases=phases(batch.receipt, work), stages=stages)
-        self._slow[(work.query, work.batch)] = (batch, slow)
+        slow = replace(slow, phases=phases(receipt, work), stages=stages)
+        self._slow[(work.query, work.batch)] = (receipt, slow)
 
     def figures(self) -> BatchFigures:
         slowest = heapq.nlargest(SLOWEST, (slow for _, slow in self._slow.values()), key=lambda s: s.total_ms)

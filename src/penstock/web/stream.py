@@ -17,6 +17,9 @@ _EVERY_S = 1.0
 _RETRY = b"retry: 1000\n\n"
 """How soon a browser asks again when the connection is gone."""
 
+_WHOLE_EVERY_MS = FINE_MS * FINE_POINTS
+"""A page keeps fine points for twice as long: what is older it needs anew, in coarse ones."""
+
 SPEEDS = (0, 1, 2, 5, 10, 30, 60)
 
 
@@ -35,8 +38,7 @@ async def live(
         cards, picture = await asyncio.to_thread(_look, watch, shown, _wall_ms())
         yield event("cards", cards)
         if picture is not None:
-            kind = "snapshot" if sent_ms is None else "delta"
-            made = await asyncio.to_thread(_content, picture, sent_ms)
+            kind, made = await asyncio.to_thread(_content, picture, sent_ms)
             sent_ms = picture.glance.now_ms
             yield event(kind, made, f"{epoch}/{sent_ms}/{shown}")
         await _pause(closing, max(0.1, _EVERY_S - (time.monotonic() - began)))
@@ -53,8 +55,11 @@ def _look(watch: Watch, shown: str, now_ms: int) -> tuple[list[object], Picture 
     return [card(picture) for picture in pictures.values()], pictures.get(shown)
 
 
-def _content(picture: Picture, sent_ms: int | None) -> object:
-    return snapshot(picture) if sent_ms is None else delta(picture, sent_ms)
+def _content(picture: Picture, sent_ms: int | None) -> tuple[str, object]:
+    now_ms = picture.glance.now_ms
+    if sent_ms is None or now_ms // _WHOLE_EVERY_MS != sent_ms // _WHOLE_EVERY_MS:
+        return "snapshot", snapshot(picture)
+    return "delta", delta(picture, sent_ms)
 
 
 def _resumed_ms(last_id: str, epoch: str, shown: str) -> int | None:
@@ -83,6 +88,10 @@ class Clock:
     def now_ms(self) -> int:
         return min(self.end_ms, self.at_ms + round((self.seconds() - self._began) * 1000 * self.speed))
 
+    def go_on(self, at_ms: int) -> None:
+        """Take this moment for now: the time since was spent on reading."""
+        self.at_ms, self._began = at_ms, self.seconds()
+
 
 async def replayed(
     recording: Recording, at_ms: int | None, speed: int, closing: asyncio.Event
@@ -91,18 +100,25 @@ async def replayed(
     yield _RETRY
     start_ms, end_ms = recording.start_ms, recording.end_ms
     clock = Clock(start_ms, end_ms, start_ms if at_ms is None else at_ms, speed)
-    playback = Playback(recording)
+    playback = await asyncio.to_thread(Playback, recording, clock.at_ms)
     sent_ms: int | None = None
     while not closing.is_set():
         now_ms = clock.now_ms()
-        if now_ms != sent_ms:
-            picture = await asyncio.to_thread(playback.picture, now_ms)
-            made = await asyncio.to_thread(_content, picture, sent_ms)
-            yield event("cards", [card(picture)])
-            place = {"start_ms": start_ms, "end_ms": end_ms, "at_ms": now_ms, "speed": speed}
-            yield event("replay", place)
-            yield event("snapshot" if sent_ms is None else "delta", made)
-            sent_ms = now_ms
-        else:
+        if now_ms == sent_ms:
             yield b": still\n\n"
+            await _pause(closing, _EVERY_S)
+            continue
+        read_ms = await asyncio.to_thread(playback.read, now_ms, _EVERY_S)
+        place = {"start_ms": start_ms, "end_ms": end_ms, "at_ms": read_ms, "speed": speed}
+        if read_ms < now_ms:
+            # Far from where it began: the page sees how far it has come.
+            clock.go_on(now_ms)
+            yield event("replay", place)
+            continue
+        picture = await asyncio.to_thread(playback.picture, now_ms)
+        kind, made = await asyncio.to_thread(_content, picture, sent_ms)
+        yield event("cards", [card(picture)])
+        yield event("replay", place)
+        yield event(kind, made)
+        sent_ms = now_ms
         await _pause(closing, _EVERY_S)

@@ -62,18 +62,18 @@ class Flow:
 
     query: str
     facts: Mapping[str, SinkFacts]
-    last: Batch | None = None
+    last: Receipt | None = None
     work: Work | None = None
     _grouped: bool = False
     _last_end_ms: int = 0
     _cycles: deque[Cycle] = field(default_factory=deque)
     _accounted: deque[_Accounted] = field(default_factory=deque)
-    _awaited: dict[int, tuple[Batch, int]] = field(default_factory=dict)
+    _awaited: dict[int, tuple[Receipt, int]] = field(default_factory=dict)
     _sinks: dict[str, _SinkTotals] = field(default_factory=dict)
 
     def holds(self, receipt: Receipt) -> bool:
         """Whether this is the batch that was told of last."""
-        return same_batch(self.last.receipt if self.last else None, receipt)
+        return same_batch(self.last, receipt)
 
     def feed_batch(self, batch: Batch) -> Cycle:
         again = self.holds(batch.receipt)
@@ -81,10 +81,10 @@ class Flow:
         started_ms = batch.receipt.started_at_ms
         began_ms = max(self._last_end_ms, started_ms - WINDOW_MS) if self._last_end_ms else started_ms
         cycle_ms = float(max(1, batch.at_ms - began_ms, batch.receipt.total_ms))
-        self._awaited[batch.receipt.batch] = (batch, began_ms)
+        self._awaited[batch.receipt.batch] = (batch.receipt, began_ms)
         while len(self._awaited) > _AWAITED_MAX:
             del self._awaited[next(iter(self._awaited))]
-        self.last, self._last_end_ms = batch, batch.at_ms
+        self.last, self._last_end_ms = batch.receipt, batch.at_ms
         cycle = Cycle(batch.at_ms, cycle_ms, batch.receipt, Spread.of(batch.latency))
         self._cycles.append(cycle)
         self._grouped = self._grouped or batch.receipt.opened > 0 or self._is_grouped(batch.receipt)
@@ -112,9 +112,9 @@ class Flow:
         found = self._awaited.pop(work.batch, None)
         if found is None:
             return None
-        batch, began_ms = found
-        told = pressure(batch, work, began_ms)
-        self._accounted.append(_Accounted(work.at_ms, told, work, batch.receipt))
+        receipt, began_ms = found
+        told = pressure(receipt, work, began_ms)
+        self._accounted.append(_Accounted(work.at_ms, told, work, receipt))
         return told
 
     def forget(self, now_ms: int) -> None:
@@ -145,12 +145,12 @@ class Flow:
         return Spread.merged(cycle.spread for cycle in self._cycles)
 
     def batch_glance(self) -> BatchGlance | None:
-        if self.last is None:
+        receipt = self.last
+        if receipt is None:
             return None
-        receipt = self.last.receipt
         work = self.work if self.work and self.work.batch == receipt.batch else None
         return BatchGlance(
-            receipt.batch, self.last.at_ms, receipt.records, receipt.total_ms, phases(receipt, work)
+            receipt.batch, self._last_end_ms, receipt.records, receipt.total_ms, phases(receipt, work)
         )
 
     def glance(self, now_ms: int, waited_ms: int) -> FlowGlance:

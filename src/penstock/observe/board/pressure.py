@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.observe.journal import Batch
+from penstock.engine.receipt import Receipt
 from penstock.observe.samples import StageWork, Work
 
 Stage = Literal["source", "decode", "shuffle", "state", "sink", "engine"]
@@ -55,14 +55,14 @@ class Pressure:
 
 
 def pressure(
-    batch: Batch, work: Work, last_end_ms: int, capacities_eps: Mapping[Stage, float] | None = None
+    receipt: Receipt, work: Work, last_end_ms: int, capacities_eps: Mapping[Stage, float] | None = None
 ) -> Pressure:
     """The cycle that ended with a batch; the one before it ended at `last_end_ms`.
 
     Capacities of source and decode, measured in isolation, tell their times apart: one task does both.
     """
     cycle_ms = float(max(1, work.at_ms - last_end_ms, work.total_ms))
-    spent = _spent(batch, work, _read_share(capacities_eps or {}))
+    spent = _spent(receipt, work, _read_share(capacities_eps or {}))
     stages = tuple(StagePressure(stage, spent[stage] / cycle_ms, spent[stage]) for stage in STAGES)
     return Pressure(work.query, cycle_ms, max(0.0, 1.0 - sum(stage.busy for stage in stages)), stages)
 
@@ -74,10 +74,10 @@ def _read_share(capacities_eps: Mapping[Stage, float]) -> float:
     return read / (read + decode)
 
 
-def _spent(batch: Batch, work: Work, read_share: float) -> dict[Stage, float]:
+def _spent(receipt: Receipt, work: Work, read_share: float) -> dict[Stage, float]:
     """Milliseconds on the clock, by stage; what no stage accounts for is the engine's."""
-    compute_ms = min(batch.receipt.compute_ms, float(work.total_ms))
-    sink_ms = max(0.0, batch.receipt.total_ms - compute_ms)
+    compute_ms = min(receipt.compute_ms, float(work.total_ms))
+    sink_ms = max(0.0, receipt.total_ms - compute_ms)
     walls_ms = float(sum(stage.wall_ms for stage in work.stages))
     scale = min(1.0, compute_ms / walls_ms) if walls_ms else 0.0
     read_ms, moved_ms, folded_ms = 0.0, 0.0, 0.0

@@ -1,7 +1,7 @@
 // What has been, as columns over common moments: coarse points, then fine ones.
 
 const HOLD_MS = 12_000; // a value stands until the next one, but not through an outage
-const FINE_MAX = 900;
+const FINE_MAX = 1800; // a snapshot comes each 900 s, with coarse points up to its fine ones
 
 export class History {
   constructor() {
