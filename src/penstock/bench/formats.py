@@ -1,7 +1,5 @@
 """What a record costs on the wire: one click in JSON, MessagePack, Avro and Protobuf, encoded and decoded.
 
-    python -m penstock.bench.formats --records 200000 --rounds 5
-
 In Python, where a click is a dict before and after; and, of JSON, in Spark: by the kernel and by from_json,
 over what reading alone costs. All take turns; the first round is the warm-up. Times are of CPUs, not of the
 clock. Avro is framed as the schema registry has it (a zero byte, the schema's id in four, the value), once
@@ -10,14 +8,13 @@ with the schema parsed beforehand, and once parsed for each record, as a consume
 
 from __future__ import annotations
 
-import argparse
 import gc
 import io
 import json
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import cycle, islice
 from statistics import mean, median
@@ -26,6 +23,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from penstock.bench.result import Column, Result
 from penstock.bench.rig import Rig, alone, open_rig
 from penstock.bench.stages import clicks, reference_spec
 from penstock.engine.decode import beside_record, decode
@@ -284,24 +282,22 @@ def measured(records: int, rounds: int, say: Callable[[str], None]) -> list[Row]
         return rows + in_spark(rig, spec, sample, _IN_SPARK * records, rounds)
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--records", type=int, default=200_000)
-    options.add_argument("--rounds", type=int, default=5, help="the first is the warm-up, and not counted")
-    given = options.parse_args()
-    if given.records < 1 or given.rounds < 2:
-        options.error("expected one record and two rounds, or more")
-    try:
-        rows = measured(given.records, given.rounds, print)
-    except PenstockError as error:
-        options.exit(1, f"{error.message}. {error.hint}\n")
-    print(f"\n{'format':24} {'where':8} {'encode us':>10} {'decode us':>10} {'bytes':>7} {'spread':>7}")
-    for row in rows:
-        encode = f"{row.encode_us:10.2f}" if row.encode_us is not None else f"{'':10}"
-        print(
-            f"{row.format:24} {row.where:8} {encode} {row.decode_us:10.2f} {row.bytes:7.0f} {row.spread:7.0%}"
-        )
+COLUMNS = (
+    Column("format", "format"),
+    Column("where", "where"),
+    Column("encode_us", "encode, CPU us", 2, drawn=True),
+    Column("decode_us", "decode, CPU us", 2, drawn=True),
+    Column("bytes", "bytes", drawn=True),
+    Column("spread", "spread of the rounds", 2),
+)
 
 
-if __name__ == "__main__":
-    main()
+def measure(records: int, rounds: int, say: Callable[[str], None]) -> Result:
+    rows = measured(records, rounds + 1, say)
+    return Result(
+        "formats",
+        f"One click of 10 fields, {records:,} times, in turns, {rounds} rounds behind one that warms up; CPU"
+        " time a record. In Python by the fastest library of each format; in Spark what decoding adds to reading.",
+        COLUMNS,
+        [asdict(row) for row in rows],
+    )

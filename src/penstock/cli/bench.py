@@ -170,6 +170,20 @@ def doubling(
 
 
 @bench.command()
+def formats(
+    records: Annotated[str, typer.Option(help="How many of each format.")] = "200,000",
+    rounds: RoundsOption = 4,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """What a click costs in JSON, MessagePack, Avro and Protobuf: to write, to read, in bytes."""
+    from penstock.bench import formats as work
+
+    with readable_errors():
+        show(work.measure(_number(records), rounds, say), json, html)
+
+
+@bench.command()
 def accuracy(
     rate: RateOption = "2,000",
     seconds: SecondsOption = 40,
