@@ -79,7 +79,7 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
       byte[] bytes = rows.next()._2();
       Wire part = new Wire(bytes);
       byte kind = part.getByte();
-      if (kind == Part.EVENT) parts.add(Part.readEvent(part, part.getLong(), null, measures));
+      if (kind == Part.EVENT) takeIn(part, parts);
       else if (kind == Part.SPAN) parts.add(Part.readSpan(part, measures));
       else if (kind == Part.ASIDE) out.add(wire.putByte(Told.Kind.REJECTED.ordinal()).putBytes(key).putRest(part).take());
     }
@@ -91,6 +91,16 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
       settle(key, kept, clockMs, out);
     }
     return CollectionConverters.asScala(out.iterator());
+  }
+
+  /** Into the newest part that it joins; what it bridges is joined later. With ids each is judged by itself. */
+  private void takeIn(Wire event, List<Span> parts) {
+    long timeMs = event.getLong();
+    Span home = null;
+    for (int i = withinMs > 0 ? -1 : parts.size() - 1; i >= 0 && home == null; i--)
+      if (shape.joins(parts.get(i), timeMs, timeMs)) home = parts.get(i);
+    Span part = Part.readEvent(event, timeMs, home, measures);
+    if (home == null) parts.add(part);
   }
 
   @Override public Iterator<byte[]> handleExpiredTimer(byte[] key, TimerValues clock, ExpiredTimerInfo timer) {
