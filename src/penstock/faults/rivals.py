@@ -82,7 +82,7 @@ def zombie(trial: Trial) -> None:
     try:
         trial.await_note(successor, READY, _SUCCESSOR_WITHIN_S)
     except Unmet:
-        # The machine is too busy: nobody has taken over yet, and it is two drivers, one of them slow to start.
+        # The machine is too busy: nobody has taken over yet. It is two drivers, one of them slow to start.
         frozen.program.thaw()
         _one_stops(trial, frozen, successor)
         return
