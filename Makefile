@@ -48,10 +48,14 @@ browser: $(SYNCED) ## Test the page alone
 faults: $(SYNCED) ## Do every fault at ROUNDS moments to a running pipeline, and judge; see docs/faults.md
 	$(BIN)/penstock faults --rounds $(ROUNDS) $(if $(JSON),--json $(JSON))
 	$(BIN)/penstock faults --mutate
-	FAULT_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/faults/test_demo.py
+	FAULT_ROUNDS=$(ROUNDS) $(BIN)/pytest tests/faults/test_demo.py tests/integration -m faults
 
-bench: $(SYNCED) ## Measure what each stage costs, how cost grows and what skew does
+bench: $(SYNCED) ## Measure: throughput, stages, latency, what exactly once costs and how cost grows; see docs/bench.md
+	$(BIN)/penstock bench drain
 	$(BIN)/penstock bench stages
+	$(BIN)/penstock bench latency
+	$(BIN)/penstock bench doubling
+	$(BIN)/penstock bench guarantees
 	$(BIN)/penstock bench growth
 	$(BIN)/python -m penstock.bench.skew
 

@@ -109,6 +109,7 @@ def test_a_batch_that_failed_because_the_server_was_killed_goes_through_once_it_
 
 # Not ClickHouse: a server that is killed may forget what it acknowledged last (3 in 754). Not Kafka, which
 # takes 12 s to come back: the faults kill brokers.
+@pytest.mark.faults
 @pytest.mark.parametrize(("mortal", "rounds"), [("postgres", 5)], indirect=["mortal"])
 def test_a_server_killed_at_any_moment_keeps_what_it_acknowledged_and_nothing_twice(
     mortal: Mortal, rounds: int
