@@ -8,6 +8,7 @@ of about 20 clicks each. The last click comes an hour later, and ends all sessio
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -83,7 +84,13 @@ def _click(message: Message) -> dict[str, Any]:
 def described(job: str, guarantee: str, name: str) -> PipelineSpec:
     """The shipped clickstream with its sessions on one topic, and nothing else."""
     engine = "plain" if job == "penstock plain" else "kernel"
-    settings = {"source.topic": TOPIC, "source.max_batch": _BATCH, "engine": engine}
+    settings = {
+        "source.topic": TOPIC,
+        "source.max_batch": _BATCH,
+        "engine": engine,
+        # As many as there are cores: each is a task and a commit in every batch.
+        "sessions.partitions": str(os.cpu_count() or 1),
+    }
     spec = reference_spec(name, **settings, **{"sink.sessions.guarantee": guarantee})
     [sink] = [sink for sink in spec.sink if sink.name == "sessions"]
     return spec.model_copy(update={"sink": (sink.model_copy(update={"topic": f"{name}-sessions"}),)})
