@@ -57,7 +57,7 @@ bench: $(SYNCED) ## Measure: throughput, stages, latency, what exactly once cost
 	$(BIN)/penstock bench doubling
 	$(BIN)/penstock bench guarantees
 	$(BIN)/penstock bench growth
-	$(BIN)/python -m penstock.bench.skew
+	$(BIN)/penstock bench skew
 
 format: $(SYNCED) ## Format the code
 	$(BIN)/ruff format .

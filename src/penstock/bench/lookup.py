@@ -1,19 +1,18 @@
 """What a lookup of many users costs: heap of the JVM, and the time until a new version can be used.
 
-    python -m penstock.bench.lookup --users 1000000
-
 Beside it the same rows broadcast by Spark's own join, which is what the plain profile uses.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from penstock.bench.result import Column, Result, Row
 from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import reference_spec
 from penstock.engine.checkpoint import Checkpoint
@@ -21,7 +20,14 @@ from penstock.engine.enrich import Lookups
 from penstock.engine.reference import KEY
 from penstock.engine.refresh import references
 from penstock.produce.reference import write_reference
-from penstock.sizing import keep
+from penstock.sizing import keep as keep_figure
+
+COLUMNS = (
+    Column("what", "what"),
+    Column("heap_mb", "heap, MB", 1, drawn=True),
+    Column("bytes_a_row", "bytes a row", 1),
+    Column("ready_s", "ready after, s", 1, drawn=True),
+)
 
 
 def heap_bytes(spark: SparkSession) -> int:
@@ -34,29 +40,31 @@ def heap_bytes(spark: SparkSession) -> int:
     return int(runtime.totalMemory() - runtime.freeMemory())
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--users", type=int, default=1_000_000)
-    given = options.parse_args()
+def measure(users: int, say: Callable[[str], None]) -> Result:
     spec = reference_spec("bench-lookup")
     spec = spec.model_copy(update={"enrich": (spec.enrich[0],)})
-    with open_rig(spec, print) as rig:
-        write_reference(rig.data.reference, users=given.users)
-        size = (rig.data.reference / "users.parquet").stat().st_size
-        print(f"{given.users:,} users, {size / 1e6:.1f} MB of Parquet")
+    with open_rig(spec, say) as rig:
+        write_reference(rig.data.reference, users=users)
         before, began = heap_bytes(rig.spark), time.perf_counter()
         checkpoint = Checkpoint(rig.data.checkpoints / spec.name, spec.source.topic)
-        held = Lookups(rig.spark, references(spec, rig.data, "", print), checkpoint, print)
+        held = Lookups(rig.spark, references(spec, rig.data, "", say), checkpoint, say)
         seconds = time.perf_counter() - began
         grown = heap_bytes(rig.spark) - before
-        _report("lookup", grown, given.users, seconds)
-        keep("lookup_bytes", grown / given.users, f"python -m penstock.bench.lookup --users {given.users}")
+        keep_figure("lookup_bytes", grown / users, f"penstock bench lookup --users {users}")
+        rows = [_row("lookup", grown, users, seconds)]
         del held
         checkpoint.close()
-        _broadcast_join(rig, given.users)
+        rows.append(_broadcast_join(rig, users))
+    return Result(
+        "lookup",
+        f"{users:,} users with two columns each, ready to be looked up by tasks: what the heap grows by, and"
+        " the time until the first can be found.",
+        COLUMNS,
+        rows,
+    )
 
 
-def _broadcast_join(rig: Rig, users: int) -> None:
+def _broadcast_join(rig: Rig, users: int) -> Row:
     """The rows as Spark's broadcast holds them, once one key has been joined with them."""
     spark = rig.spark
     rows = spark.read.parquet(str(rig.data.reference / "users.parquet")).withColumnRenamed("user_id", KEY)
@@ -66,14 +74,8 @@ def _broadcast_join(rig: Rig, users: int) -> None:
     joined = one.join(F.broadcast(rows.select(KEY, "segment", "country")), F.col("user_id") == F.col(KEY))
     joined.collect()  # its plan holds the rows; a count would have one of its own, and let go of it
     seconds = time.perf_counter() - began
-    _report("Spark's broadcast join", heap_bytes(spark) - before, users, seconds)
+    return _row("Spark's broadcast join", heap_bytes(spark) - before, users, seconds)
 
 
-def _report(what: str, grown: int, users: int, seconds: float) -> None:
-    print(
-        f"{what:24} {grown / 1e6:7.1f} MB of heap  {grown / users:6.1f} bytes a row  ready in {seconds:.1f} s"
-    )
-
-
-if __name__ == "__main__":
-    main()
+def _row(what: str, grown: int, users: int, seconds: float) -> Row:
+    return {"what": what, "heap_mb": grown / 1e6, "bytes_a_row": grown / users, "ready_s": seconds}

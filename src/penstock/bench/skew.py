@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 from typing import Any
 
+from penstock.bench.result import Column, Result, Row, Spread
 from penstock.bench.rig import Cost, open_rig
-from penstock.bench.small import messages, rows, spec
+from penstock.bench.small import messages, spec
+from penstock.bench.small import rows as groups
 
+COLUMNS = (
+    Column("of", "of"),
+    Column("keys", "keys"),
+    Column("events_per_s", "events/s", drawn=True),
+    Column("cpu_s_per_million", "CPU-s per million", 2, drawn=True),
+)
+_BATCH = 200_000
 _USERS = 20_000
 _SHAPES: dict[str, dict[str, Any]] = {
     "sessions": {"gap": "30 minutes", "partitions": 4},
@@ -24,33 +33,44 @@ def events(count: int, hot: float) -> Iterator[tuple[int, int]]:
         yield user, i // 20
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--events", type=int, default=2_000_000)
-    options.add_argument("--hot", type=float, default=0.8, help="the share of the hot key")
-    options.add_argument("--rounds", type=int, default=4, help="the first is the warm-up, and not counted")
-    given = options.parse_args()
-    shares = {"even": 0.0, "skewed": given.hot}
-    with open_rig(spec("skew", "kernel", 200_000, sessions=_SHAPES["sessions"]), print) as rig:
-        for topic, hot in shares.items():
+def measure(count: int, rounds: int, hot: float, say: Callable[[str], None]) -> Result:
+    """Even and skewed topics in turns; the first round of each shape is the warm-up."""
+    shares = {"even": 0.0, "skewed": hot}
+    rows: list[Row] = []
+    findings = []
+    with open_rig(spec("skew", "kernel", _BATCH, sessions=_SHAPES["sessions"]), say) as rig:
+        for topic, share in shares.items():
             # Spread over partitions: a hot key in one of them would measure the broker's reader.
             spread = (
-                [message | {"key": None} for message in chunk]
-                for chunk in messages(events(given.events, hot))
+                [message | {"key": None} for message in chunk] for chunk in messages(events(count, share))
             )
             rig.fill(topic, 8, spread)
         for section, shape in _SHAPES.items():
             costs: dict[str, list[Cost]] = {topic: [] for topic in shares}
-            for _ in range(given.rounds):
+            for number in range(rounds + 1):
                 for topic in shares:
-                    made = spec(topic, "kernel", 200_000, **{section: shape})
-                    costs[topic].append(rig.measure(rows(rig, made), given.events))
-            for topic, measured in costs.items():
-                told = "  ".join(f"{cost.eps:9,.0f}/s {cost.per_million:5.2f}" for cost in measured[1:])
-                print(f"{section:9} {topic:7} {told}  (events/s, CPU-s per million)")
-            best = {topic: max(cost.eps for cost in measured[1:]) for topic, measured in costs.items()}
-            print(f"{section:9} throughput with skew / without: {best['skewed'] / best['even']:.2f}")
+                    made = spec(topic, "kernel", _BATCH, **{section: shape})
+                    cost = rig.measure(groups(rig, made), count)
+                    say(f"round {number}  {section:9} {topic:7} {cost.eps:9,.0f}/s {cost.per_million:6.2f}")
+                    if number:
+                        costs[topic].append(cost)
+            rows += [_row(section, topic, measured) for topic, measured in costs.items()]
+            even, skewed = (median(cost.eps for cost in costs[topic]) for topic in shares)
+            findings.append(f"{section}, throughput with skew / without: {skewed / even:.2f}")
+    return Result(
+        "skew",
+        f"{count:,} small events of {_USERS:,} keys, and as many of which {hot:.0%} are of one key; {rounds}"
+        " rounds in turns behind one that warms up, into nothing.",
+        COLUMNS,
+        rows,
+        findings,
+    )
 
 
-if __name__ == "__main__":
-    main()
+def _row(section: str, topic: str, measured: Sequence[Cost]) -> Row:
+    return {
+        "of": section,
+        "keys": topic,
+        "events_per_s": Spread.of([cost.eps for cost in measured]),
+        "cpu_s_per_million": Spread.of([cost.per_million for cost in measured]),
+    }

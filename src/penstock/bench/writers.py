@@ -6,12 +6,12 @@ exactly once. Every number of writers reads the same topic, in batches of the sa
 
 from __future__ import annotations
 
-import argparse
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
+from penstock.bench.result import Column, Result, Row, Spread
 from penstock.bench.rig import Rig, open_rig
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import Pipeline
@@ -21,6 +21,14 @@ from penstock.produce.transactions import TransactionsPlan
 from penstock.produce.wire import Message
 from penstock.spec import PipelineSpec, load
 
+COLUMNS = (
+    Column("store", "store"),
+    Column("writers", "writers"),
+    Column("rows_per_s", "rows/s", drawn=True),
+    Column("compute_ms", "compute, ms"),
+    Column("write_ms", "write, ms"),
+)
+STORES = ("kafka", "clickhouse", "postgres")
 _CHUNK = 1_000
 _TOPIC = "payments"
 # Of the types that JSON has.
@@ -63,35 +71,39 @@ def run(rig: Rig, spec: PipelineSpec, events: int) -> list[Receipt]:
     return receipts[1:]
 
 
-def told(writers: int, receipts: list[Receipt]) -> str:
-    records, seconds = sum(r.records for r in receipts), sum(r.total_ms for r in receipts) / 1000
-    compute, write = (
-        median(values)
-        for values in ([r.compute_ms for r in receipts], [r.sinks[0].write_ms for r in receipts])
+def measure(
+    store: str, events: int, batch: int, several: Sequence[int], rounds: int, say: Callable[[str], None]
+) -> Result:
+    """Every number of writers in turns; the first round is the warm-up."""
+    first = described(store, 1, batch, 0)
+    found: dict[int, list[list[Receipt]]] = {}
+    with open_rig(first, say, sorted({"kafka", store})) as rig:
+        events = rig.fill(_TOPIC, first.source.partitions, payments(events))
+        for number in range(rounds + 1):
+            for writers in several:
+                name = number * len(several) + several.index(writers) + 1
+                receipts = run(rig, described(store, writers, batch, name), events)
+                say(f"round {number}  {store:10} {writers:2} writers {_eps(receipts):9,.0f}/s")
+                if number:
+                    found.setdefault(writers, []).append(receipts)
+    return Result(
+        "writers",
+        f"{events:,} payments in batches of {batch:,}, each a row in {store}, exactly once; {rounds} rounds"
+        " in turns behind one that warms up. One writer is the driver, more are tasks.",
+        COLUMNS,
+        [_row(store, writers, runs) for writers, runs in found.items()],
     )
-    return (
-        f"{writers:2} writers {records / seconds:9,.0f}/s   compute {compute:6.0f} ms, write {write:6.0f} ms"
-    )
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--store", choices=["kafka", "clickhouse", "postgres"], default="postgres")
-    options.add_argument("--events", type=int, default=200_000)
-    options.add_argument("--batch", type=int, default=20_000)
-    options.add_argument("--writers", type=int, nargs="+", default=[1, 2, 4])
-    options.add_argument("--rounds", type=int, default=2, help="the first is the warm-up")
-    given = options.parse_args()
-    first = described(given.store, 1, given.batch, 0)
-    with open_rig(first, print, sorted({"kafka", given.store})) as rig:
-        events = rig.fill(_TOPIC, first.source.partitions, payments(given.events))
-        number = 0
-        for turn in range(given.rounds):
-            for writers in given.writers:
-                number += 1
-                receipts = run(rig, described(given.store, writers, given.batch, number), events)
-                print(f"round {turn}  {given.store:10} {told(writers, receipts)}", flush=True)
+def _eps(receipts: Sequence[Receipt]) -> float:
+    return sum(r.records for r in receipts) / (sum(r.total_ms for r in receipts) / 1000)
 
 
-if __name__ == "__main__":
-    main()
+def _row(store: str, writers: int, runs: Sequence[Sequence[Receipt]]) -> Row:
+    return {
+        "store": store,
+        "writers": writers,
+        "rows_per_s": Spread.of([_eps(receipts) for receipts in runs]),
+        "compute_ms": Spread.of([median(r.compute_ms for r in receipts) for receipts in runs]),
+        "write_ms": Spread.of([median(r.sinks[0].write_ms for r in receipts) for receipts in runs]),
+    }

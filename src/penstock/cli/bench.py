@@ -184,6 +184,55 @@ def formats(
 
 
 @bench.command()
+def skew(
+    events: EventsOption = "2,000,000",
+    hot: Annotated[float, typer.Option(min=0, max=1, help="The share of the hot key.")] = 0.8,
+    rounds: RoundsOption = 3,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """What one key with most of the events does to throughput."""
+    from penstock.bench import skew as work
+
+    with readable_errors():
+        show(work.measure(_number(events), rounds, hot, say), json, html)
+
+
+@bench.command()
+def lookup(
+    users: Annotated[str, typer.Option(help="How many rows of reference data.")] = "1,000,000",
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """What reference data costs in memory, beside Spark's own broadcast."""
+    from penstock.bench import lookup as work
+
+    with readable_errors():
+        show(work.measure(_number(users), say), json, html)
+
+
+@bench.command()
+def writers(
+    store: Annotated[str, typer.Option(help="kafka, clickhouse or postgres.")] = "postgres",
+    several: Annotated[
+        list[int] | None, typer.Option("--writers", min=1, help="How many side by side. Repeatable.")
+    ] = None,
+    events: EventsOption = "200,000",
+    batch: Annotated[str, typer.Option(help="Rows in a batch.")] = "20,000",
+    rounds: RoundsOption = 1,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """How fast single events leave: written by the driver, and by several tasks."""
+    from penstock.bench import writers as work
+
+    with readable_errors():
+        asked = _one_of(store, {name: name for name in work.STORES})
+        numbers = several or [1, 2, 4]
+        show(work.measure(asked, _number(events), _number(batch), numbers, rounds, say), json, html)
+
+
+@bench.command()
 def accuracy(
     rate: RateOption = "2,000",
     seconds: SecondsOption = 40,
