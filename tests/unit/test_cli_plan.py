@@ -45,14 +45,14 @@ def test_every_step_is_shown_with_its_numbers() -> None:
 
 
 def test_figures_of_another_machine_are_said_to_be() -> None:
-    assert "another machine: python -m penstock.bench.stages" in said(plan("--rate", "1000"))
+    assert "another machine: penstock bench stages" in said(plan("--rate", "1000"))
     assert "Those of another machine are a guess" in said(plan("--rate", "1000"))
 
 
 def test_what_was_measured_here_is_used(tmp_path: Path) -> None:
     before = written(tmp_path, "--rate", "100k")
     keep("event_us", 34.0, "python -m penstock.bench.stages")
-    assert "another machine: python -m penstock.bench.stages (" not in said(plan("--rate", "100k"))
+    assert "another machine: penstock bench stages (" not in said(plan("--rate", "100k"))
     after = written(tmp_path, "--rate", "100k")
     assert after["CPU of a batch"] == pytest.approx(10 * before["CPU of a batch"])
 
