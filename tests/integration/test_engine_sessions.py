@@ -157,9 +157,10 @@ def test_the_kernel_agrees_with_its_twin_and_tells_of_every_record_once(
             else {}
         )
         events.append(click(user, at, page=f"/{len(events)}", **fields))
-    events += [b"not json", click(None, now), click("u1", now, event_type="?")]
-    chance.shuffle(tail := events[-3:])
-    events = events[:-3] + tail
+    no_utf8 = click("u1", now, page="/x").replace(b"/x", b"/\xff\xc0")
+    bad = [b"not json", no_utf8, click(None, now), click("u1", now, event_type="?")]
+    chance.shuffle(bad)
+    events += bad
     batches: list[list[bytes]] = []
     while events:
         size = chance.randrange(1, 120)

@@ -28,7 +28,8 @@ def plain_events(
         )
     schema = f"{spec.source.ddl}, _corrupt string"
     options = {"columnNameOfCorruptRecord": "_corrupt", "mode": "PERMISSIVE"}
-    text = F.col("value").cast("string")
+    # Null for what is no UTF-8: from_json would put other characters in its place, and take it.
+    text = F.try_validate_utf8(F.col("value").cast("string"))
     events = beside_record(records, F.from_json(text, schema, options))
     # from_json gives null fields, not an error, for what is no JSON object at all.
     events = clean(events.withColumn(ERROR, F.col("_corrupt")), spec, tier)
