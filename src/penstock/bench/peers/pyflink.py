@@ -37,7 +37,16 @@ def pyflink(job: Job, say: Say) -> list[Round]:
     with TemporaryDirectory(prefix="penstock-peer-", ignore_cleanup_errors=True) as directory:
         work = Path(directory)
         write_lookups(job.reference, work / "reference")
-        command: list[str | Path] = [python, _PROGRAM, "--bootstrap", job.bootstrap, "--topic", job.topic]
+        # -P: the program's own directory, where this file is, would hide the library of the same name.
+        command: list[str | Path] = [
+            python,
+            "-P",
+            _PROGRAM,
+            "--bootstrap",
+            job.bootstrap,
+            "--topic",
+            job.topic,
+        ]
         command += ["--output", job.output, "--rounds", str(job.rounds), "--guarantee", job.guarantee]
         command += ["--events", str(_size(job.bootstrap, job.topic))]
         command += ["--work", work, "--jars", ";".join(jar.as_uri() for jar in jars)]
