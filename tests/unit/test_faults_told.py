@@ -11,7 +11,7 @@ import pytest
 
 from penstock.faults import told
 from penstock.faults.scenario import Unmet
-from penstock.faults.told import address_in, keep, keep_stream, telling
+from penstock.faults.told import address_in, keep, keep_stream, missing, telling
 from penstock.observe.board.alerts import Limits
 from penstock.paths import DataDir
 from penstock.web.app import Site
@@ -66,3 +66,13 @@ def test_page_metrics_refusals_and_the_stream_are_kept(
     events = (into / "events").read_text()
     assert "event: snapshot" in events
     assert "event: delta" in events
+
+
+def test_what_was_not_written_is_missed(tmp_path: Path) -> None:
+    for name in ("check.json", "audit.json", "report.html"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "spec.txt").touch()
+    assert missing(tmp_path) == ["spec.txt"]
+    (tmp_path / "spec.txt").write_text('name = "transactions"')
+    (tmp_path / "audit.json").unlink()
+    assert missing(tmp_path) == ["audit.json"]

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.bench.result import Column, Result
-from penstock.bench.rig import Rig, alone, open_rig
+from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import clicks, reference_spec
 from penstock.engine.decode import beside_record, decode
 from penstock.engine.source import read_source
@@ -274,12 +274,11 @@ def _frames(rig: Rig, spec: PipelineSpec) -> Iterator[DataFrame]:
 
 def measured(records: int, rounds: int, say: Callable[[str], None]) -> list[Row]:
     """All formats in all places, one after the other."""
-    several, sample = codecs(), drawn(min(records, _DISTINCT))
-    with alone():
-        rows = in_python(several, sample, records, rounds)
-    spec = reference_spec("formats")
+    several, sample, spec = codecs(), drawn(min(records, _DISTINCT)), reference_spec("formats")
     with open_rig(spec, say) as rig:
-        return rows + in_spark(rig, spec, sample, _IN_SPARK * records, rounds)
+        return in_python(several, sample, records, rounds) + in_spark(
+            rig, spec, sample, _IN_SPARK * records, rounds
+        )
 
 
 COLUMNS = (

@@ -35,7 +35,8 @@ def secrets(trial: Trial) -> None:
     if others := open_to_others():
         raise Unmet(f"open to others: {', '.join(others)}")
     kills.postgres(trial)
-    told.keep_commands(host)
+    if absent := told.missing(told.keep_commands(host)):
+        raise Unmet(f"not written: {', '.join(absent)}")
     told.keep_page(host, {"kafka": trial.at.kafka, "postgres": right})
 
 

@@ -24,8 +24,12 @@ _PICTURES = 2
 """Of a stream: what it begins with, and what has changed then."""
 
 
-def keep_commands(host: Host, *settings: str) -> None:
-    """What commands say of the pipeline and write down, each in a file of its own."""
+_WRITTEN = ("check.json", "audit.json", "spec.txt", "report.html")
+"""What must be there of a pipeline that runs: where nothing is told, nothing is found."""
+
+
+def keep_commands(host: Host, *settings: str) -> Path:
+    """What commands say of the pipeline and write down, each in a file of its own; where they are."""
     into = _directory(host)
     of = [*host.arguments, *(part for setting in settings for part in ("--set", setting))]
     data = ["--data", str(host.root)]
@@ -33,6 +37,13 @@ def keep_commands(host: Host, *settings: str) -> None:
         _run(into, command, *of, *data, "--json", str(into / f"{command}.json"))
     _run(into, "spec", *of)
     _run(into, "report", host.spec.name, *data, "--out", str(into / "report.html"))
+    return into
+
+
+def missing(into: Path) -> list[str]:
+    """Which of the files that commands write are not there, or have nothing in them."""
+    files = [into / name for name in _WRITTEN]
+    return [file.name for file in files if not file.is_file() or not file.stat().st_size]
 
 
 def _directory(host: Host) -> Path:
