@@ -16,7 +16,7 @@ _STARTED_WITHIN_S = 180.0
 
 
 @contextmanager
-def running_pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[None]:
+def running_pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[subprocess.Popen[bytes]]:
     """The pipeline from the moment it takes records in."""
     file = data.root / "pipeline.toml"
     file.write_text(to_toml(spec))
@@ -30,7 +30,7 @@ def running_pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[None]:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise PenstockError(f"the pipeline did not start: {log.read_text()[-2000:]}")
             time.sleep(0.2)
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(30)

@@ -35,6 +35,7 @@ def about() -> None:
 
     Examples:
       penstock bench drain
+      penstock bench baseline --rounds 1
       penstock bench stages --events 1,000,000 --json stages.json --html stages.html
     """
 
@@ -97,6 +98,32 @@ def guarantees(
 
     with readable_errors():
         show(work.measure(_number(events), rounds, _number(rate), seconds, say), json, html)
+
+
+@bench.command()
+def baseline(
+    payments: Annotated[str, typer.Option(help="How many there are in the topic of payments.")] = "200,000",
+    clicks: Annotated[str, typer.Option(help="How many there are in the topic of clicks.")] = "1,500,000",
+    rounds: Annotated[int, typer.Option(min=1, help="Each run is a process of its own.")] = 2,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            help="Payments a second, for the latency; by default 70 % of what defaults can do here."
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long to measure the latency.")] = 30,
+    recovery: Annotated[float, typer.Option(help="How long to wait for lag to be back after a surge.")] = 90,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """Defaults everywhere against the whole strategy: throughput, CPU, memory, latency, a surge."""
+    from penstock.bench import baseline as work
+    from penstock.bench.variants import PAYMENTS, SESSIONS
+
+    with readable_errors():
+        events = {PAYMENTS: _number(payments), SESSIONS: _number(clicks)}
+        load = work.Load(_number(rate) if rate else None, seconds, recovery)
+        show(work.measure(events, rounds, load, say), json, html)
 
 
 def show(result: Result, json: Path | None, html: Path | None) -> None:
