@@ -38,12 +38,12 @@ COLUMNS = (
     Column("rss_mb", "memory, MB", drawn=True),
     Column("p50_ms", "p50, ms", drawn=True),
     Column("p99_ms", "p99, ms", drawn=True),
-    Column("surge_p99_ms", "in the surge: p99, ms", drawn=True),
-    Column("longest_batch_ms", "longest batch, ms", drawn=True),
-    Column("lag_max", "greatest lag", drawn=True),
-    Column("failures", "failures"),
-    Column("recovered", "lag is back"),
-    Column("recovered_s", "after, s", 1),
+    Column("surge_p99_ms", "surge: p99, ms", drawn=True),
+    Column("longest_batch_ms", "surge: longest batch, ms", drawn=True),
+    Column("lag_max", "surge: greatest lag", drawn=True),
+    Column("failures", "failed batches"),
+    Column("recovered", "surge: lag is back"),
+    Column("recovered_s", "surge: back after, s", 1),
 )
 THROUGHPUT_AIM, P99_AIM = 2.8, 0.65
 _SHARE = 0.7

@@ -48,7 +48,7 @@ VARIANTS: Mapping[str, Sequence[Variant]] = {
     ),
     SESSIONS: (
         Variant(DEFAULTS, "*", {**_PLAIN, "sessions.partitions": "200"}),
-        Variant("defaults, 4 partitions of state", "*", _PLAIN),
+        Variant("defaults, 4 state partitions", "*", _PLAIN),
         Variant(STRATEGY),
     ),
 }

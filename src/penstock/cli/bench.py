@@ -11,7 +11,7 @@ from rich.table import Table
 from penstock.cli.common import JsonOption, console, readable_errors, say, write_json
 
 if TYPE_CHECKING:
-    from penstock.bench.result import Result
+    from penstock.bench.result import Column, Result, Row
 
 bench = typer.Typer(no_args_is_help=True)
 
@@ -19,6 +19,9 @@ RoundsOption = Annotated[int, typer.Option(min=1, help="Counted rounds, behind o
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", help="Also write the outcome to this file, as a page with plots.")
 ]
+_WIDE = 10
+"""More columns than this do not fit on a terminal side by side."""
+
 EventsOption = Annotated[str, typer.Option(help="How many there are in the topic.")]
 
 
@@ -128,17 +131,7 @@ def baseline(
 
 def show(result: Result, json: Path | None, html: Path | None) -> None:
     """A table on the terminal, and files where they are asked for."""
-    table = Table(box=None, pad_edge=False)
-    for place, column in enumerate(result.columns):
-        is_word = any(isinstance(row.get(column.key), str) for row in result.rows)
-        table.add_column(column.heading, justify="left" if is_word or place == 0 else "right")
-    for row in result.rows:
-        cells = []
-        for column in result.columns:
-            value = row.get(column.key)
-            spread = column.spread(value)
-            cells.append(column.text(value) + (f" [dim]({spread})[/]" if spread else ""))
-        table.add_row(*cells)
+    table = _table(result) if len(result.columns) <= _WIDE else _lying(result)
     console.print()
     console.print(table)
     for finding in result.findings:
@@ -149,6 +142,32 @@ def show(result: Result, json: Path | None, html: Path | None) -> None:
 
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(page(result), encoding="utf-8")
+
+
+def _table(result: Result) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for place, column in enumerate(result.columns):
+        is_word = any(isinstance(row.get(column.key), str) for row in result.rows)
+        table.add_column(column.heading, justify="left" if is_word or place == 0 else "right")
+    for row in result.rows:
+        table.add_row(*(_cell(column, row) for column in result.columns))
+    return table
+
+
+def _lying(result: Result) -> Table:
+    """The same with a line for each column, where there are too many for a terminal."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for place in range(1 + len(result.rows)):
+        table.add_column(justify="right" if place else "left")
+    for column in result.columns:
+        table.add_row(column.heading, *(_cell(column, row) for row in result.rows))
+    return table
+
+
+def _cell(column: Column, row: Row) -> str:
+    value = row.get(column.key)
+    spread = column.spread(value)
+    return column.text(value) + (f" [dim]({spread})[/]" if spread else "")
 
 
 def _number(text: str) -> int:
