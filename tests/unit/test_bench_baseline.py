@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.bench.baseline import Measured, findings, rate_for, row
+from penstock.bench.baseline import COLUMNS, Measured, findings, rate_for, row
 from penstock.bench.drain import Drained
 from penstock.bench.followed import drained
-from penstock.bench.result import Spread
+from penstock.bench.result import Result, Spread
 from penstock.bench.surge import Rated, Span, is_failure, rated, recovery_s
 from penstock.bench.variants import DEFAULTS, PAYMENTS, SESSIONS, STRATEGY, VARIANTS, described
+from penstock.cli.bench import show
+from penstock.cli.common import console
 from penstock.engine.receipt import Receipt
 from penstock.errors import PenstockError
 from penstock.observe.journal import Batch, Lag, Note
@@ -213,3 +215,14 @@ def test_the_strategy_is_what_is_shipped_and_defaults_differ_in_all_of_it() -> N
     assert [getattr(spec.sink[0], "max_rows", 0) for spec in (defaults, large, strategy)] == [1, 5_000, 5_000]
     groupings = [described(SESSIONS, variant, "run").grouping for variant in VARIANTS[SESSIONS]]
     assert [grouping.partitions for grouping in groupings if grouping] == [200, 4, 4]
+
+
+def test_a_narrow_terminal_shows_every_figure_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    runs = [Measured(replace(DONE, rss_mb=1_234.0), replace(CALM, p99_ms=12_345))]
+    rows = [row(work, variant.name, runs) for work, variants in VARIANTS.items() for variant in variants]
+    with console.capture() as shown:
+        show(Result("baseline", "", COLUMNS, rows), None, None)
+    lines = [line.split() for line in shown.get().splitlines()]
+    assert ["1,234"] * 6 in [line[-6:] for line in lines]
+    assert ["12,345"] * 6 in [line[-6:] for line in lines]
