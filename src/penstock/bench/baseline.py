@@ -187,11 +187,15 @@ def rate_for(events_per_s: float) -> int:
 
 def _line(work: str, variant: Variant, one: Measured) -> str:
     done, rated = one.drained, one.rated
-    line = f"{work:9} {variant.name:32} {done.events_per_s:9,.0f}/s  {done.cpu_s_per_million:7,.1f} CPU-s"
+    cpu = f"{done.cpu_s_per_million:7,.1f} CPU-s per million"
+    line = f"{work:9} {variant.name:28} {done.events_per_s:9,.0f}/s  {cpu}"
     if rated is None:
-        return f"{line} per million"
+        return line
+    back = "not back" if rated.recovered_s is None else f"back after {rated.recovered_s:.0f} s"
     return (
-        f"{line} per million  p50 {rated.p50_ms:,.0f} ms, p99 {rated.p99_ms:,.0f} ms at {rated.rate_eps:,}/s"
+        f"{line}  at {rated.rate_eps:,}/s p50 {rated.p50_ms:,.0f} ms, p99 {rated.p99_ms:,.0f} ms;"
+        f" surge: p99 {rated.surge_p99_ms:,.0f} ms, batch {rated.longest_batch_ms:,.0f} ms,"
+        f" lag {rated.lag_max:,}, {back}"
     )
 
 

@@ -39,7 +39,8 @@ class Variant:
 
 
 _PLAIN = {"engine": "plain", "source.partitions": "1"}
-_PLAIN_PAYMENTS = {**_PLAIN, "source.min_batch": "1"}
+# All timestamps are text; plain Spark would take a number for seconds, and so has to be told.
+_PLAIN_PAYMENTS = {**_PLAIN, "source.min_batch": "1", "source.epoch": "s"}
 VARIANTS: Mapping[str, Sequence[Variant]] = {
     PAYMENTS: (
         Variant(DEFAULTS, "*", {**_PLAIN_PAYMENTS, "sink.0.max_rows": "1"}, share=0.1, is_rated=True),
