@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from penstock.bench import live
 from penstock.bench.breakdown import PARTS
 from penstock.bench.latency import own_data
 from penstock.bench.result import Column, Result, Row
 from penstock.bench.rig import alone
+from penstock.bench.running import without
 from penstock.spec import Rate
-from penstock.tuning import UNTUNED
 
-PROFILES = ("defaults", "tuned")
+PROFILES = {"defaults": "*", "tuned": ""}
+"""And the settings of ours that each goes without."""
 COLUMNS = (
     Column("profile", "settings"),
     Column("rate", "rate, /s"),
@@ -31,9 +30,9 @@ def measure(rate: int, seconds: float, warm_up_s: float, say: Callable[[str], No
     rows: list[Row] = []
     p99: dict[tuple[str, int], float] = {}
     with alone():
-        for profile in PROFILES:
+        for profile, untuned in PROFILES.items():
             for times in (1, 2):
-                with _settings(profile), own_data() as data:
+                with without(untuned), own_data() as data:
                     asked = Rate.parse(str(rate * times))
                     found = live.measure(data, asked, _USERS, seconds, warm_up_s, live.SETTINGS)
                 p50_ms, p99_ms = found.latency_ms.p50, found.latency_ms.p99
@@ -62,17 +61,3 @@ def measure(rate: int, seconds: float, warm_up_s: float, say: Callable[[str], No
             for profile in PROFILES
         ],
     )
-
-
-@contextmanager
-def _settings(profile: str) -> Iterator[None]:
-    """For this process and its children."""
-    before = os.environ.pop(UNTUNED, None)
-    if profile == "defaults":
-        os.environ[UNTUNED] = "*"
-    try:
-        yield
-    finally:
-        os.environ.pop(UNTUNED, None)
-        if before is not None:
-            os.environ[UNTUNED] = before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -11,12 +12,13 @@ from contextlib import contextmanager
 from penstock.errors import PenstockError
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec, to_toml
+from penstock.tuning import UNTUNED
 
 _STARTED_WITHIN_S = 180.0
 
 
 @contextmanager
-def running_pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[None]:
+def running_pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[subprocess.Popen[bytes]]:
     """The pipeline from the moment it takes records in."""
     file = data.root / "pipeline.toml"
     file.write_text(to_toml(spec))
@@ -30,7 +32,21 @@ def running_pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[None]:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise PenstockError(f"the pipeline did not start: {log.read_text()[-2000:]}")
             time.sleep(0.2)
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(30)
+
+
+@contextmanager
+def without(untuned: str) -> Iterator[None]:
+    """What is started in here goes without these settings of ours, and with all others."""
+    before = os.environ.get(UNTUNED)
+    os.environ[UNTUNED] = untuned
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[UNTUNED]
+        else:
+            os.environ[UNTUNED] = before

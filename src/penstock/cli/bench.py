@@ -12,7 +12,7 @@ from rich.table import Table
 from penstock.cli.common import JsonOption, console, readable_errors, say, write_json
 
 if TYPE_CHECKING:
-    from penstock.bench.result import Result
+    from penstock.bench.result import Column, Result, Row
 
 bench = typer.Typer(no_args_is_help=True)
 
@@ -20,6 +20,9 @@ RoundsOption = Annotated[int, typer.Option(min=1, help="Counted rounds, behind o
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", help="Also write the outcome to this file, as a page with plots.")
 ]
+_WIDE = 10
+"""More columns than this do not fit on a terminal side by side."""
+
 EventsOption = Annotated[str, typer.Option(help="How many there are in the topic.")]
 
 
@@ -36,6 +39,7 @@ def about() -> None:
 
     Examples:
       penstock bench drain
+      penstock bench baseline --rounds 1
       penstock bench stages --events 1,000,000 --json stages.json --html stages.html
     """
 
@@ -260,19 +264,35 @@ def watching(
         show(work.measure(_number(events), rounds, say), json, html)
 
 
+@bench.command()
+def baseline(
+    payments: Annotated[str, typer.Option(help="How many there are in the topic of payments.")] = "200,000",
+    clicks: Annotated[str, typer.Option(help="How many there are in the topic of clicks.")] = "1,500,000",
+    rounds: Annotated[int, typer.Option(min=1, help="Each run is a process of its own.")] = 2,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            help="Payments a second, for the latency; by default 70 % of what defaults can do here."
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long to measure the latency.")] = 30,
+    recovery: Annotated[float, typer.Option(help="How long to wait for lag to be back after a surge.")] = 90,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """Defaults everywhere against the whole strategy: throughput, CPU, memory, latency, a surge."""
+    from penstock.bench import baseline as work
+    from penstock.bench.variants import PAYMENTS, SESSIONS
+
+    with readable_errors():
+        events = {PAYMENTS: _number(payments), SESSIONS: _number(clicks)}
+        load = work.Load(_number(rate) if rate else None, seconds, recovery)
+        show(work.measure(events, rounds, load, say), json, html)
+
+
 def show(result: Result, json: Path | None, html: Path | None) -> None:
     """A table on the terminal, and files where they are asked for."""
-    table = Table(box=None, pad_edge=False)
-    for place, column in enumerate(result.columns):
-        is_word = any(isinstance(row.get(column.key), str) for row in result.rows)
-        table.add_column(column.heading, justify="left" if is_word or place == 0 else "right")
-    for row in result.rows:
-        cells = []
-        for column in result.columns:
-            value = row.get(column.key)
-            spread = column.spread(value)
-            cells.append(column.text(value) + (f" [dim]({spread})[/]" if spread else ""))
-        table.add_row(*cells)
+    table = _table(result) if len(result.columns) <= _WIDE else _lying(result)
     console.print()
     console.print(table)
     for finding in result.findings:
@@ -291,6 +311,32 @@ def _one_of(name: str, known: Mapping[str, str]) -> str:
     if name not in known:
         raise SpecError("penstock bench", [f'"{name}" is none of {", ".join(known)}'])
     return known[name]
+
+
+def _table(result: Result) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for place, column in enumerate(result.columns):
+        is_word = any(isinstance(row.get(column.key), str) for row in result.rows)
+        table.add_column(column.heading, justify="left" if is_word or place == 0 else "right")
+    for row in result.rows:
+        table.add_row(*(_cell(column, row) for column in result.columns))
+    return table
+
+
+def _lying(result: Result) -> Table:
+    """The same with a line for each column, where there are too many for a terminal."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for place in range(1 + len(result.rows)):
+        table.add_column(justify="right" if place else "left")
+    for column in result.columns:
+        table.add_row(column.heading, *(_cell(column, row) for row in result.rows))
+    return table
+
+
+def _cell(column: Column, row: Row) -> str:
+    value = row.get(column.key)
+    spread = column.spread(value)
+    return column.text(value) + (f" [dim]({spread})[/]" if spread else "")
 
 
 def _number(text: str) -> int:

@@ -44,6 +44,9 @@ not given to its system at all. An unknown name stops every command, with the ne
 services that `penstock up` started go on with what they were started with.
 
 What depends on the spec or the machine has a rule instead of a value; [plan.md](plan.md) helps with those.
+
+`penstock bench baseline` measures all of them at once, together with engine, partitions and batches: the
+shipped pipelines against themselves with defaults everywhere.
 """
 
 
