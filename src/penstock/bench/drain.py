@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from penstock.bench.inprocess import Run
-from penstock.bench.result import Column, Result, Spread
+from penstock.bench.result import Column, Result, Spread, in_words
 from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import REFERENCE, clicks, reference_spec
 from penstock.produce.wire import Message
@@ -172,7 +172,7 @@ def measure(
                         measured.setdefault((job, guarantee), []).append(found)
     return Result(
         "drain",
-        f"{events:,} clicks that were there already, into sessions on a Kafka topic; {rounds} rounds in turns"
+        f"{events:,} clicks that were there already, into sessions on a Kafka topic; {in_words(rounds)} in turns"
         " behind one that warms up. CPU is that of Spark and Python.",
         COLUMNS,
         [row(job, guarantee, found) for (job, guarantee), found in measured.items()],

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.bench.result import Column, Result
+from penstock.bench.result import Column, Result, in_words
 from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import clicks, reference_spec
 from penstock.engine.decode import beside_record, decode
@@ -295,7 +295,7 @@ def measure(records: int, rounds: int, say: Callable[[str], None]) -> Result:
     rows = measured(records, rounds + 1, say)
     return Result(
         "formats",
-        f"One click of 10 fields, {records:,} times, in turns, {rounds} rounds behind one that warms up; CPU"
+        f"One click of 10 fields, {records:,} times, in turns, {in_words(rounds)} behind one that warms up; CPU"
         " time a record. In Python by the fastest library of each; in Spark what decoding adds to reading.",
         COLUMNS,
         [asdict(row) for row in rows],

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from penstock.bench.result import Column, Result, Row, Spread
+from penstock.bench.result import Column, Result, Row, Spread, in_words
 from penstock.bench.rig import Cost, Rig, open_rig
 from penstock.bench.small import messages, rows, spec
 from penstock.bench.stages import STATE, clicks, cumulated, reference_plan, reference_spec
@@ -59,7 +59,7 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
             keep("users looked up", "kernel", users, _reference(rig, events, rounds, users=users))
     return Result(
         "growth",
-        f"{rounds} rounds behind one that warms up. Sessions alive: batches of {_BATCH:,} events, each of"
+        f"{in_words(rounds)} behind one that warms up. Sessions alive: batches of {_BATCH:,} events, each of"
         f" {_TOUCHED:,} keys among those alive. The others: {events:,} clicks, all stages, into nothing.",
         COLUMNS,
         [_row(of, engine, to, costs) for (of, engine, to), costs in found.items()],

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from penstock.bench.inprocess import Run
-from penstock.bench.result import Column, Result, Row, Spread
+from penstock.bench.result import Column, Result, Row, Spread, in_words
 from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import clicks
 from penstock.engine.receipt import Receipt
@@ -97,7 +97,7 @@ def measure(events: int, rounds: int, rate: int, seconds: float, say: Callable[[
     once, least = (measured[guarantee, INTERVALS[0]] for guarantee in GUARANTEES)
     return Result(
         "guarantees",
-        f"The clickstream with all its sinks, {rounds} rounds in turns behind one that warms up: {events:,}"
+        f"The clickstream with all its sinks, {in_words(rounds)} in turns behind one that warms up: {events:,}"
         f" clicks that were there already, in batches of {_BATCH:,}; then {rate:,} clicks a second.",
         COLUMNS,
         [_row(guarantee, interval, prices) for (guarantee, interval), prices in measured.items()],

@@ -10,6 +10,7 @@ from penstock.report.page import document
 from penstock.report.words import prose, text
 
 _CSS = """
+.part > .said { margin: 0.2rem 0 0.6rem; }
 .bars { display: grid; grid-template-columns: minmax(8rem, 20rem) 1fr minmax(5rem, auto); gap: 0.3rem 0.8rem;
   align-items: center; font-size: 0.9rem; max-width: 70rem; }
 .bars svg { width: 100%; height: 1.3rem; overflow: visible; }

@@ -27,6 +27,10 @@ class Spread:
         return cls(median(values), min(values), max(values))
 
 
+def in_words(rounds: int) -> str:
+    return "1 round" if rounds == 1 else f"{rounds} rounds"
+
+
 Value = str | int | float | bool | Spread | None
 Row = Mapping[str, Value]
 

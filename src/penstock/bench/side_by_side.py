@@ -11,7 +11,7 @@ from penstock.bench.peers.job import Guarantee, Job
 from penstock.bench.peers.jvm import PARTITIONS
 from penstock.bench.peers.measure import PEERS, TOPIC, output_of, run
 from penstock.bench.peers.sessions import differences, expected, held
-from penstock.bench.result import Column, Result, Row, Spread
+from penstock.bench.result import Column, Result, Row, Spread, in_words
 from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import REFERENCE, clicks
 
@@ -58,7 +58,7 @@ def measure(
     return Result(
         "peers",
         f"{events:,} clicks that were there already, into sessions of 30 minutes on a Kafka topic, by one"
-        f" engine after the other; {rounds} rounds of each behind one that warms up. CPU and memory are"
+        f" engine after the other; {in_words(rounds)} of each behind one that warms up. CPU and memory are"
         " those of the engine's own processes, Kafka's not counted.",
         COLUMNS,
         rows,

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.bench.limits import Limits, Use, limiting, measure_limits, using
-from penstock.bench.result import Column, Result, Row, Spread
+from penstock.bench.result import Column, Result, Row, Spread, in_words
 from penstock.bench.rig import Cost, Rig, open_rig
 from penstock.bench.stores import Taken, measure_stores
 from penstock.engine.checkpoint import Checkpoint
@@ -149,7 +149,7 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
     keep_figure("event_us", per_million[_LOOKUP], "penstock bench stages")
     return Result(
         "stages",
-        f"{events:,} clicks through each stage and those before it, {rounds} rounds in turns behind one that"
+        f"{events:,} clicks through each stage and those before it, {in_words(rounds)} in turns behind one that"
         " warms up; each stage's own cost is what it adds. Alone: as many as all cores could do of that stage"
         " and nothing else. Sinks: sessions, written one batch behind the other, by one writer.",
         COLUMNS,

@@ -17,7 +17,7 @@ import psutil
 from penstock.audit.auditor import Auditor, looking
 from penstock.bench.guarantees import described
 from penstock.bench.inprocess import Run
-from penstock.bench.result import Column, Result, Spread
+from penstock.bench.result import Column, Result, Spread, in_words
 from penstock.bench.rig import Rig, open_rig
 from penstock.bench.stages import clicks
 from penstock.engine.outputs import Endpoints
@@ -108,7 +108,7 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
                     measured[kind].append(found)
     return Result(
         "watching",
-        f"The clickstream with all its sinks on {events:,} clicks that were there already, {rounds} rounds in"
+        f"The clickstream with all its sinks on {events:,} clicks that were there already, {in_words(rounds)} in"
         " turns behind one that warms up: with nobody looking, with all that a running pipeline keeps of"
         " itself, and"
         f" with an audit every {_AUDIT_EVERY_S:.0f} s as well.",

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from penstock.bench.result import Column, Result, Row, Spread
+from penstock.bench.result import Column, Result, Row, Spread, in_words
 from penstock.bench.rig import Rig, open_rig
 from penstock.engine.outputs import Endpoints
 from penstock.engine.pipeline import Pipeline
@@ -88,7 +88,7 @@ def measure(
                     found.setdefault(writers, []).append(receipts)
     return Result(
         "writers",
-        f"{events:,} payments in batches of {batch:,}, each a row in {store}, exactly once; {rounds} rounds"
+        f"{events:,} payments in batches of {batch:,}, each a row in {store}, exactly once; {in_words(rounds)}"
         " in turns behind one that warms up. One writer is the driver, more are tasks.",
         COLUMNS,
         [_row(store, writers, runs) for writers, runs in found.items()],
