@@ -172,8 +172,8 @@ def measure(
                         measured.setdefault((job, guarantee), []).append(found)
     return Result(
         "drain",
-        f"{events:,} clicks that were there already, into sessions on a Kafka topic; {in_words(rounds)} in turns"
-        " behind one that warms up. CPU is that of Spark and Python.",
+        f"{events:,} clicks that were there already, into sessions on a Kafka topic; {in_words(rounds)} in"
+        " turns behind one that warms up. CPU is that of Spark and Python.",
         COLUMNS,
         [row(job, guarantee, found) for (job, guarantee), found in measured.items()],
     )

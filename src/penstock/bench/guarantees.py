@@ -97,8 +97,8 @@ def measure(events: int, rounds: int, rate: int, seconds: float, say: Callable[[
     once, least = (measured[guarantee, INTERVALS[0]] for guarantee in GUARANTEES)
     return Result(
         "guarantees",
-        f"The clickstream with all its sinks, {in_words(rounds)} in turns behind one that warms up: {events:,}"
-        f" clicks that were there already, in batches of {_BATCH:,}; then {rate:,} clicks a second.",
+        f"The clickstream with all its sinks, {in_words(rounds)} in turns behind one that warms up:"
+        f" {events:,} clicks that were there already, in batches of {_BATCH:,}; then {rate:,} clicks a second.",
         COLUMNS,
         [_row(guarantee, interval, prices) for (guarantee, interval), prices in measured.items()],
         [

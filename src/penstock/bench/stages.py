@@ -149,8 +149,8 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
     keep_figure("event_us", per_million[_LOOKUP], "penstock bench stages")
     return Result(
         "stages",
-        f"{events:,} clicks through each stage and those before it, {in_words(rounds)} in turns behind one that"
-        " warms up; each stage's own cost is what it adds. Alone: as many as all cores could do of that stage"
+        f"{events:,} clicks through each stage and those before it, {in_words(rounds)} in turns behind one"
+        " that warms up; each stage's own cost is what it adds. Alone: as many as all cores could do of that stage"
         " and nothing else. Sinks: sessions, written one batch behind the other, by one writer.",
         COLUMNS,
         [

@@ -108,8 +108,8 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
                     measured[kind].append(found)
     return Result(
         "watching",
-        f"The clickstream with all its sinks on {events:,} clicks that were there already, {in_words(rounds)} in"
-        " turns behind one that warms up: with nobody looking, with all that a running pipeline keeps of"
+        f"The clickstream with all its sinks on {events:,} clicks that were there already, {in_words(rounds)}"
+        " in turns behind one that warms up: with nobody looking, with all that a running pipeline keeps of"
         " itself, and"
         f" with an audit every {_AUDIT_EVERY_S:.0f} s as well.",
         COLUMNS,

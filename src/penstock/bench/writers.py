@@ -88,8 +88,8 @@ def measure(
                     found.setdefault(writers, []).append(receipts)
     return Result(
         "writers",
-        f"{events:,} payments in batches of {batch:,}, each a row in {store}, exactly once; {in_words(rounds)}"
-        " in turns behind one that warms up. One writer is the driver, more are tasks.",
+        f"{events:,} payments in batches of {batch:,}, each a row in {store}, exactly once;"
+        f" {in_words(rounds)} in turns behind one that warms up. One writer is the driver, more are tasks.",
         COLUMNS,
         [_row(store, writers, runs) for writers, runs in found.items()],
     )
