@@ -98,7 +98,7 @@ def measure(events: int, rounds: int, rate: int, seconds: float, say: Callable[[
     return Result(
         "guarantees",
         f"The clickstream with all its sinks, {in_words(rounds)} in turns behind one that warms up:"
-        f" {events:,} clicks that were there already, in batches of {_BATCH:,}; then {rate:,} clicks a second.",
+        f" {events:,} clicks that were there already, in batches of {_BATCH:,}; then {rate:,} a second.",
         COLUMNS,
         [_row(guarantee, interval, prices) for (guarantee, interval), prices in measured.items()],
         [
