@@ -150,7 +150,7 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
     return Result(
         "stages",
         f"{events:,} clicks through each stage and those before it, {in_words(rounds)} in turns behind one"
-        " that warms up; a stage's own cost is what it adds. Alone: as many as all cores could do of that stage"
+        " that warms up; a stage's own cost is what it adds. Alone: what all cores could do of that stage"
         " and nothing else. Sinks: sessions, written one batch behind the other, by one writer.",
         COLUMNS,
         [
