@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+import psycopg
 import pyarrow as pa
+from psycopg import sql
 
 from penstock.bench.limits import Limits, Use, limiting, using
 from penstock.bench.rig import Rig
@@ -15,6 +18,7 @@ from penstock.sinks.clickhouse import ClickHouseSink
 from penstock.sinks.control import ensure_control_topic
 from penstock.sinks.encode import json_rows
 from penstock.sinks.kafka import KeyedKafkaSink, TransactionalKafkaSink
+from penstock.sinks.pgcopy import column_type
 from penstock.sinks.postgres import PostgresSink
 from penstock.sinks.protocol import Batch, Sink
 from penstock.sinks.topics import ensure_topics
@@ -94,6 +98,26 @@ def _write(sink: Sink, query: str, size: int) -> tuple[Use, int]:
         for batch in batches[1:]:
             sink.write(batch)
     return used[0], count * size
+
+
+def single_inserts_per_s(postgres: str, count: int = 2_000) -> float:
+    """Rows a second from a client without a sink, which inserts and commits each by itself."""
+    rows = sessions("single", 0, count)
+    table = sql.Identifier(f"single_{uuid.uuid4().hex[:8]}")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        columns = sql.SQL(", ").join(
+            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(column_type(field)))
+            for field in rows.schema
+        )
+        key = sql.Identifier(_KEY)
+        connection.execute(sql.SQL("CREATE TABLE {} ({}, PRIMARY KEY ({}))").format(table, columns, key))
+        places = sql.SQL(", ").join([sql.Placeholder()] * rows.num_columns)
+        insert = sql.SQL("INSERT INTO {} VALUES ({}) ON CONFLICT DO NOTHING").format(table, places)
+        values = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        began = time.perf_counter()
+        for row in values:
+            connection.execute(insert, row)
+        return count / (time.perf_counter() - began)
 
 
 def sessions(query: str, number: int, size: int) -> pa.Table:
