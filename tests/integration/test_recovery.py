@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from penstock.audit.auditor import Auditor
+from penstock.engine.pipeline import READY
 from penstock.errors import SourceError
 from penstock.observe.journal import reached
 from penstock.preflight import Start, judge, look
@@ -92,6 +94,26 @@ def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(new_rig: New
     assert f"--set name={rig.spec.name}-2" in found.fix
     with pytest.raises(SourceError, match="created anew"):
         rig.run_until_quiet()
+
+
+def test_nothing_is_written_of_a_topic_that_is_created_anew_under_a_running_pipeline(
+    new_rig: NewRig,
+) -> None:
+    rig = new_rig()
+    rig.send()
+    rig.run_until_quiet()
+    before = len(rig.receipts)
+
+    def anew() -> None:
+        recreate_topic(rig)
+        rig.send(seconds=5)
+
+    doing = threading.Thread(target=anew)
+    rig = replace(rig, say=lambda text: doing.start() if text == READY else None)
+    with pytest.raises(SourceError):
+        rig.run_until_quiet(quiet_s=60)
+    doing.join()
+    assert sum(receipt.records for receipt in rig.receipts[before:]) == 0
 
 
 def test_a_pipeline_with_a_new_name_goes_on_behind_another(new_rig: NewRig) -> None:
