@@ -47,6 +47,7 @@ COLUMNS = (
 THROUGHPUT_AIM, P99_AIM = 2.8, 0.65
 _SHARE = 0.7
 """Of what the defaults can do."""
+_SAME = 0.01
 _DRAINED_WITHIN_S = 300.0
 _SAMPLED_WITHIN_S = 10.0
 
@@ -55,6 +56,8 @@ _SAMPLED_WITHIN_S = 10.0
 class Measured:
     """One run."""
 
+    events: int
+    """In the topic."""
     drained: Drained
     rated: Rated | None = None
 
@@ -137,24 +140,24 @@ def _payments(
                     file = data.root / f"{spec.name}.toml"
                     file.write_text(to_toml(spec))
                     rated = measure_surge(data, file, pipeline, rate_eps, load.seconds, load.within_s)
-            yield variant, Measured(done, rated)
+            yield variant, Measured(count, done, rated)
 
 
 def _sessions(homes: Mapping[str, Home], events: int, rounds: int) -> Iterator[tuple[Variant, Measured]]:
-    """A full topic, the same for all variants on the same services."""
+    """A full topic, the same in each round."""
     filled: dict[str, int] = {}
     for number in range(rounds):
         for variant in VARIANTS[SESSIONS]:
             data, kafka = homes[variant.untuned].data, homes[variant.untuned].kafka
             spec = described(SESSIONS, variant, f"sessions-{number}-{variant.slug}")
-            if variant.untuned not in filled:
+            if variant.name not in filled:
                 REFERENCE.write_reference(data.reference)
-                sent = with_end(clicks(REFERENCE, events))
-                filled[variant.untuned] = fill(kafka, spec.source.topic, spec.source.partitions, sent)
+                sent = with_end(clicks(REFERENCE, round(events * variant.share)))
+                filled[variant.name] = fill(kafka, spec.source.topic, spec.source.partitions, sent)
             with without(variant.untuned), running_pipeline(data, spec) as process:
                 pipeline = Followed(process, data.runs / spec.name)
-                done = _drain(pipeline, filled[variant.untuned], closed=1)
-            yield variant, Measured(done)
+                done = _drain(pipeline, filled[variant.name], closed=1)
+            yield variant, Measured(filled[variant.name], done)
 
 
 def _drain(pipeline: Followed, events: int, *, closed: int = 0) -> Drained:
@@ -192,8 +195,8 @@ def _line(work: str, variant: Variant, one: Measured) -> str:
 
 def _about(events: Mapping[str, int], rounds: int, rate_eps: int, within_s: float) -> str:
     return (
-        f"Payments into PostgreSQL ({events[PAYMENTS]:,} in the topic; for the slow variants fewer) and"
-        f" sessions into Kafka ({events[SESSIONS]:,} clicks), {rounds} {'round' if rounds == 1 else 'rounds'}"
+        f"Payments into PostgreSQL ({events[PAYMENTS]:,} in the topic) and sessions into Kafka"
+        f" ({events[SESSIONS]:,} clicks), for slow variants fewer, {rounds} {'round' if rounds == 1 else 'rounds'}"
         " in turns. Every run is a process of its own, whose JVM is cold at the start; only its first batch"
         " is not counted. CPU and memory are those of Spark and Python. Latency, from creation to visible: in"
         f" the process that has done the full topic, {WARM_UP_S:.0f} s not counted, at {rate_eps:,} payments"
@@ -212,7 +215,7 @@ def row(work: str, variant: str, runs: Sequence[Measured]) -> Row:
         "events_per_s": Spread.of([one.events_per_s for one in done]),
         "cpu_s_per_million": Spread.of([one.cpu_s_per_million for one in done]),
         "rss_mb": Spread.of([one.rss_mb for one in done]),
-        "events": done[-1].events,
+        "events": runs[-1].events,
         "sessions": done[-1].sessions,
     }
     if rated:
@@ -242,9 +245,9 @@ def findings(
         aim = f" ({_aim(more >= THROUGHPUT_AIM)}: {THROUGHPUT_AIM})" if variant == DEFAULTS else ""
         cpu, rss = _ratio(ours, theirs, "cpu_s_per_million"), _ratio(ours, theirs, "rss_mb")
         yield f"{work}, strategy / {variant}: throughput {more:.2f}{aim}, CPU {cpu:.2f}, memory {rss:.2f}"
-        sessions, wanted = theirs[-1].drained.sessions, ours[-1].drained.sessions
-        if sessions != wanted:
-            yield f"{work}, {variant}: {sessions:,} sessions, the strategy {wanted:,}: not the same work"
+        if not _is_same(ours[-1], theirs[-1]):
+            each = [f"{one.drained.sessions:,} of {one.events:,}" for one in (theirs[-1], ours[-1])]
+            yield f"{work}, {variant}: not the same work; sessions of events: {each[0]}, strategy {each[1]}"
     calm, theirs_calm = _rated(ours), _rated(others[DEFAULTS])
     if calm and theirs_calm:
         less = 1 - median(one.p99_ms for one in calm) / median(one.p99_ms for one in theirs_calm)
@@ -252,6 +255,12 @@ def findings(
         yield f"{work}, p99 at {calm[-1].rate_eps:,}/s: {less:.0%} less than with defaults ({aim})"
         back = {name: _back(rated, within_s) for name, rated in ((STRATEGY, calm), (DEFAULTS, theirs_calm))}
         yield f"{work}, lag is back after a surge: {back[STRATEGY]}; with defaults: {back[DEFAULTS]}"
+
+
+def _is_same(one: Measured, other: Measured) -> bool:
+    """Whether both found as many sessions, by events; engines differ on a few malformed records."""
+    found, wanted = (run.drained.sessions / run.events for run in (one, other))
+    return abs(found - wanted) <= _SAME * max(found, wanted)
 
 
 def _ratio(ours: Sequence[Measured], theirs: Sequence[Measured], key: str) -> float:

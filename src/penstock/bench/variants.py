@@ -49,7 +49,7 @@ VARIANTS: Mapping[str, Sequence[Variant]] = {
         Variant(STRATEGY, is_rated=True),
     ),
     SESSIONS: (
-        Variant(DEFAULTS, "*", {**_PLAIN, "sessions.partitions": "200"}),
+        Variant(DEFAULTS, "*", {**_PLAIN, "sessions.partitions": "200"}, share=0.4),
         Variant("defaults, 4 state partitions", "*", _PLAIN),
         Variant(STRATEGY),
     ),
@@ -62,6 +62,7 @@ def described(work: str, variant: Variant, run: str) -> PipelineSpec:
         targets = {"sink.0.table": run.replace("-", "_"), "sink.1.topic": f"{run}-refused"}
         own = {"name": run, "source.topic": f"{run}-payments", **targets, **variant.settings}
         return load(shipped("pipelines") / "transactions.toml", environ={}, overrides=own)
-    own = {"source.topic": "baseline-clicks", "source.max_batch": "200,000", "sink.0.topic": f"{run}-out"}
+    topics = {"source.topic": f"clicks-{variant.slug}", "sink.0.topic": f"{run}-out"}
+    own = {**topics, "source.max_batch": "200,000"}
     spec = reference_spec(run, **own, **variant.settings)
     return spec.model_copy(update={"sink": spec.sink[:1]})
