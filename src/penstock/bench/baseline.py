@@ -196,8 +196,8 @@ def _line(work: str, variant: Variant, one: Measured) -> str:
 def _about(events: Mapping[str, int], rounds: int, rate_eps: int, within_s: float) -> str:
     return (
         f"Payments into PostgreSQL ({events[PAYMENTS]:,} in the topic) and sessions into Kafka"
-        f" ({events[SESSIONS]:,} clicks), for slow variants fewer, {rounds} {'round' if rounds == 1 else 'rounds'}"
-        " in turns. Every run is a process of its own, whose JVM is cold at the start; only its first batch"
+        f" ({events[SESSIONS]:,} clicks), for slow variants fewer, in turns, {rounds} times. Every run"
+        " is a process of its own, whose JVM is cold at the start; only its first batch"
         " is not counted. CPU and memory are those of Spark and Python. Latency, from creation to visible: in"
         f" the process that has done the full topic, {WARM_UP_S:.0f} s not counted, at {rate_eps:,} payments"
         f" a second, by default {_SHARE:.0%} of what the defaults did with the full topic. Then a surge,"
