@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
+from penstock.cli.common import console
 from penstock.paths import PROJECT
 from penstock.tuning import UNTUNED, areas, settings
 from penstock.tuning.document import document
@@ -17,7 +18,8 @@ from penstock.tuning.document import document
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(UNTUNED, raising=False)
-    monkeypatch.setenv("COLUMNS", "250")
+    # It has the width that it found when it was made, perhaps for another test.
+    monkeypatch.setattr(console, "_width", 250)
 
 
 def explain(*arguments: str) -> Result:

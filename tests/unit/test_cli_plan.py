@@ -11,13 +11,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
+from penstock.cli.common import console
 from penstock.sizing import keep
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "200")
+    # It has the width that it found when it was made, perhaps for another test.
+    monkeypatch.setattr(console, "_width", 200)
 
 
 def plan(*arguments: str) -> Result:
