@@ -47,6 +47,11 @@ def test_a_driver_that_comes_after_a_crash_takes_its_batch_again(driver: Callabl
     again.take(1, OURS)
 
 
+def test_a_batch_whose_first_records_were_given_up_is_the_same(driver: Callable[[], BatchClaim]) -> None:
+    driver().take(0, OURS)
+    driver().take(0, {0: (7, 10), 1: (0, 5)})
+
+
 def test_a_driver_that_was_overtaken_takes_nothing_more(driver: Callable[[], BatchClaim]) -> None:
     old = driver()
     old.take(0, OURS)

@@ -188,6 +188,7 @@ def test_events_of_all_partitions_leave_enriched_while_sessions_are_made_beside(
     rig.wait_for(lambda: len(list(read_topic(rig.kafka, f"{rig.spec.name}-dead"))) == 20)
 
 
+@pytest.mark.faults
 def test_after_a_kill_nothing_is_lost_and_what_comes_again_has_the_same_ids(rig: Rig) -> None:
     rig.start()
     rig.send(1_000)

@@ -215,7 +215,8 @@ def table_is_locked(rig: Payments) -> Iterator[Callable[[], bool]]:
 HELD_UP = {"kafka": nobody_acknowledges, "postgres": table_is_locked}
 
 
-@pytest.mark.parametrize("store", [pytest.param("kafka", marks=pytest.mark.faults), "postgres"])
+@pytest.mark.faults
+@pytest.mark.parametrize("store", HELD_UP)
 def test_workers_that_are_killed_while_they_write_leave_nothing_twice(
     new_payments: NewPayments, store: str
 ) -> None:

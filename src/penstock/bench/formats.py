@@ -199,6 +199,7 @@ def in_python(several: Sequence[Codec], sample: Sequence[Click], records: int, r
     decodes: dict[str, list[float]] = {}
     sizes: dict[str, float] = {}
     for number in range(rounds):
+        gc.collect()
         for codec in several:
             values = [codec.encode(click) for click in sample]
             sizes[codec.format] = mean(map(len, values))
@@ -221,7 +222,6 @@ def in_python(several: Sequence[Codec], sample: Sequence[Click], records: int, r
 
 
 def _each_us(do: Callable[[Any], object], given: Iterator[Any], count: int) -> float:
-    gc.collect()
     gc.disable()
     began = time.process_time()
     for one in given:

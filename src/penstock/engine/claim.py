@@ -33,7 +33,9 @@ class BatchClaim:
 
     def take(self, batch: int, offsets: Mapping[int, tuple[int, int]]) -> None:
         """Raise if another driver has claimed the batch for other records, or a later one."""
-        of = blake2b(json.dumps(sorted(offsets.items())).encode(), digest_size=8).hexdigest()
+        # Where it ends: where it starts is where the one before ended, or behind what a person has given up.
+        ends = sorted((partition, end) for partition, (_, end) in offsets.items())
+        of = blake2b(json.dumps(ends).encode(), digest_size=8).hexdigest()
         try:
             self._sink.write(Batch(self._query, batch, _NO_ROWS, of))
         except ReplayDiffers as error:
