@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
@@ -179,7 +179,20 @@ def measure(
     )
 
 
-def row(job: str, guarantee: str, found: Sequence[Drained]) -> dict[str, str | bool | int | Spread]:
+class Figures(Protocol):
+    """What is told of a run, ours or a peer's."""
+
+    @property
+    def events_per_s(self) -> float: ...
+    @property
+    def cpu_s_per_million(self) -> float: ...
+    @property
+    def rss_mb(self) -> float: ...
+    @property
+    def sessions(self) -> int: ...
+
+
+def row(job: str, guarantee: str, found: Sequence[Figures]) -> dict[str, str | bool | int | Spread]:
     return {
         "job": job,
         "guarantee": guarantee,

@@ -42,18 +42,8 @@ def measure(
             )
             rounds_of = [one for one in run(name, work, wanted, say) if one.warm]
             if rounds_of:
-                rows.append(
-                    {
-                        "job": name,
-                        "guarantee": guarantee,
-                        "events_per_s": Spread.of([one.events_per_s for one in rounds_of]),
-                        "cpu_s_per_million": Spread.of([one.cpu_s_per_million for one in rounds_of]),
-                        "rss_mb": Spread.of([one.rss_mb for one in rounds_of]),
-                        "sessions": rounds_of[-1].sessions,
-                        "warm": True,
-                        "checked": not any(one.problems for one in rounds_of),
-                    }
-                )
+                checked = not any(one.problems for one in rounds_of)
+                rows.append({**drain.row(name, guarantee, rounds_of), "checked": checked})
                 _say_row(rows[-1], [p for one in rounds_of for p in one.problems], say)
     return Result(
         "peers",

@@ -23,7 +23,7 @@ class BatchClaim:
     Each plans the batches behind the copy by itself, of other records. A sink takes one of them and refuses
     the other; but of several sinks some might take the one and some the other, and then neither driver could
     go on. So a batch is claimed before any sink is given it: a sink's protocol, without rows, on Kafka, which
-    fences. It takes no time of its own, since the batch is computed meanwhile.
+    fences. It is done while the batch is computed.
     """
 
     def __init__(self, bootstrap: str, query: str) -> None:
