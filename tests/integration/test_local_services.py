@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +108,19 @@ def test_each_service_survives_kill_9_with_its_data_and_its_address(own: Service
     assert clickhouse(first.clickhouse, "SELECT sum(n) FROM kept") == 1
     with psycopg.connect(first.postgres) as connection:
         assert connection.execute("SELECT n FROM kept").fetchone() == (1,)
+
+
+def test_postgres_starts_again_though_a_session_outlives_the_killed_server(root: Path) -> None:
+    own = Services(DataDir.at(root), tie_to_parent=True, only=["postgres"])
+    with psycopg.connect(own.start().postgres) as connection:
+        session = psutil.Process(connection.info.backend_pid)
+        session.suspend()
+        kill(own, "postgres")
+        threading.Timer(2.0, session.kill).start()
+        assert own.revive() == ["postgres"]
+    with psycopg.connect(own.addresses().postgres) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    own.stop()
 
 
 def test_a_second_start_reuses_what_runs_and_a_stop_can_be_repeated(own: Services) -> None:

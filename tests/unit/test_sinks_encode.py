@@ -8,9 +8,12 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.sinks.chcolumns import column_type
 from penstock.sinks.encode import dead_letters, json_rows
+from penstock.sinks.jsontext import rows_json, value_json
 
 SESSIONS = pa.table(
     {
@@ -81,6 +84,30 @@ def test_rows_of_every_type_become_json() -> None:
         "tags": {"k": "v"},
         "items": [{"qty": 2}],
     }
+
+
+COLUMNS = (
+    (pa.string(), st.text()),
+    (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pa.float64(), st.floats()),
+    (pa.bool_(), st.booleans()),
+    (pa.date32(), st.dates()),
+    (pa.list_(pa.string()), st.lists(st.text(), max_size=3)),
+)
+
+
+@given(st.data(), st.integers(1, 5), st.lists(st.text(), min_size=1, max_size=4, unique=True))
+def test_rows_are_the_same_json_column_by_column_as_one_by_one(
+    data: st.DataObject, size: int, names: list[str]
+) -> None:
+    columns = {}
+    for name in names:
+        type_, values = data.draw(st.sampled_from(COLUMNS))
+        drawn = data.draw(st.lists(st.none() | values, min_size=size, max_size=size))
+        columns[name] = pa.array(drawn, type_)
+    rows = pa.table(columns)
+    one_by_one = [{name: json.loads(value_json(row[name])) for name in names} for row in rows.to_pylist()]
+    assert [json.loads(text) for text in rows_json(rows)] == one_by_one
 
 
 def test_no_rows_are_no_messages() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.events import EVENT, EVENT_PREFIX
-from penstock.sinks.nested import row_json
+from penstock.sinks.jsontext import rows_json
 from penstock.sinks.protocol import Refusal
 from penstock.spec import PipelineSpec, Sink
 from penstock.spec.sinks import ASIDE
@@ -91,13 +91,12 @@ def refused_rows(rows: pa.Table, sink: Sink, chosen: pa.Table, refused: Sequence
         return rows.slice(0, 0)
     places = pa.array([refusal.row for refusal in refused], pa.int64())
     origins = _asked_for(rows, sink).select(["partition", "offset"]).take(places)
-    texts = [row_json(row) for row in chosen.take(places).to_pylist(maps_as_pydicts="lossy")]
     columns = {
         "kind": pa.array(["refused"] * len(refused), pa.string()),
         "reason": pa.array([f"{sink.name}: {refusal.reason}" for refusal in refused], pa.string()),
         "partition": origins.column("partition"),
         "offset": origins.column("offset"),
-        "raw": pa.array([text.encode() for text in texts], pa.binary()),
+        "raw": pa.array(rows_json(chosen.take(places)), pa.binary()),
     }
     return pa.table(columns)
 

@@ -29,6 +29,8 @@ class Postgres(Service):
     name: ClassVar[str] = "postgres"
     stop_signal = signal.SIGINT  # "fast": ends the sessions; SIGTERM would wait for them
     stop_timeout_s = 2.0
+    # The sessions of a server that was killed end a moment after it.
+    passes = "pre-existing shared memory block"
 
     @property
     def children(self) -> list[Child]:

@@ -14,7 +14,7 @@ from penstock.errors import ServiceError
 from penstock.local.process import Child
 from penstock.paths import DataDir
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 POLL_S = 0.05
 
 
@@ -28,6 +28,8 @@ class Service(ABC):
     name: ClassVar[str]
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     stop_timeout_s: ClassVar[float] = 3.0
+    passes: ClassVar[str | None] = None
+    """What its log says when it could not start for a reason that passes by itself."""
 
     def __init__(self, data: DataDir, say: Callable[[str], None]) -> None:
         self.data = data
@@ -88,7 +90,11 @@ class Service(ABC):
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             for child in self.children:
-                if not child.is_alive():
+                if child.is_alive():
+                    continue
+                if self.passes and self.passes in child.last_lines(2) and time.monotonic() < deadline:
+                    self.spawn(child)
+                else:
                     raise ServiceError(
                         f"{child.name} ended while starting. The end of {child.log}:\n{child.last_lines()}",
                         hint="Correct what the log says and start again.",

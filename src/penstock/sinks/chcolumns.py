@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from penstock.sinks.nested import as_json
+from penstock.sinks.jsontext import as_json
 
 _NAMES = {
     pa.string(): "String",

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, types
 
-from penstock.sinks.nested import as_json
+from penstock.sinks.jsontext import as_json
 
 # "all_valid" quotes all but nulls: an empty text comes back as an empty text, and a null as a null.
 _CSV = csv.WriteOptions(include_header=False, quoting_style="all_valid")
