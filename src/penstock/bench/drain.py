@@ -36,7 +36,7 @@ COLUMNS = (
     Column("rss_mb", "memory, MB", drawn=True),
     Column("sessions", "sessions"),
 )
-_BATCH = "500,000"
+_BATCH = "1,500,000"
 _END_MS = 3_600_000
 _WITHIN_S = 900.0
 _LOOK_S = 0.2
