@@ -14,7 +14,6 @@ import pytest
 
 from penstock.bench.peers.child import run_rounds
 from penstock.bench.peers.job import Done, First, Job, mark, write_lookups
-from penstock.bench.peers.measure import PEERS, peers_named
 from penstock.bench.peers.sessions import SCHEMA, differences, expected, sent
 from penstock.errors import PenstockError
 from penstock.produce.clickstream import ClickstreamPlan
@@ -204,10 +203,3 @@ def test_a_child_and_all_that_it_started_is_ended_with_its_rounds(tmp_path: Path
     ended = [psutil.Process(int(pid)) for pid in pids.read_text().split() if psutil.pid_exists(int(pid))]
     _, alive = psutil.wait_procs(ended, timeout=10)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
-
-
-def test_peers_are_chosen_by_a_part_of_their_name() -> None:
-    assert peers_named("flink") == ["flink heap", "flink rocksdb", "pyflink"]
-    assert peers_named("") == list(PEERS)
-    with pytest.raises(PenstockError, match="No peer is named like 'storm'"):
-        peers_named("storm")

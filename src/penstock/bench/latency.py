@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from penstock.bench import live, realtime
+from penstock.bench.peers.job import Guarantee
+from penstock.bench.peers.latency import flink_latency
 from penstock.bench.result import Column, Result, Row
 from penstock.bench.rig import alone
 from penstock.paths import DataDir
 from penstock.spec import Rate
 
 TIERS = ("events", "events, exactly once", "sessions, live")
+PEERS = ("flink", "flink, exactly once")
+"""What single events take elsewhere, checkpoints every second."""
 COLUMNS = (
     Column("tier", "tier"),
     Column("rate", "rate, /s"),
@@ -42,7 +47,7 @@ def measure(
     with alone():
         for rate in rates:
             for tier in tiers:
-                row = _measure(tier, rate, seconds, warm_up_s)
+                row = _measure(tier, rate, seconds, warm_up_s, say)
                 say(f"{tier:22} {rate:9,}/s   p50 {row['p50_ms']:8,.0f} ms   p99 {row['p99_ms']:8,.0f} ms")
                 rows.append(row)
     return Result(
@@ -55,7 +60,9 @@ def measure(
     )
 
 
-def _measure(tier: str, rate: int, seconds: float, warm_up_s: float) -> dict[str, str | int | float]:
+def _measure(
+    tier: str, rate: int, seconds: float, warm_up_s: float, say: Callable[[str], None]
+) -> dict[str, str | int | float]:
     with own_data() as data:
         if tier == "sessions, live":
             asked = Rate.parse(str(rate))
@@ -64,10 +71,9 @@ def _measure(tier: str, rate: int, seconds: float, warm_up_s: float) -> dict[str
             figures: tuple[float, ...] = (told.p50, told.p99, found.p999_ms, told.max)
             achieved, lost = found.achieved_eps, found.sent - found.read
         else:
-            guarantee = "exactly_once" if tier == "events, exactly once" else "at_least_once"
-            seen = realtime.measure(
-                data, guarantee=guarantee, rate_eps=rate, seconds=seconds, warm_up_s=warm_up_s
-            )
+            guarantee: Guarantee = "exactly_once" if tier.endswith("exactly once") else "at_least_once"
+            measured = partial(flink_latency, say=say) if tier in PEERS else realtime.measure
+            seen = measured(data, guarantee, rate_eps=rate, seconds=seconds, warm_up_s=warm_up_s)
             figures = (seen.p50_ms, seen.p99_ms, seen.p999_ms, seen.max_ms)
             achieved, lost = seen.achieved_eps, seen.expected - seen.received
     percentiles = zip(("p50_ms", "p99_ms", "p999_ms", "max_ms"), figures, strict=True)

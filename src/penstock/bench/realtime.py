@@ -116,7 +116,7 @@ def described(guarantee: str) -> PipelineSpec:
     )
 
 
-def measure(data: DataDir, *, guarantee: str, rate_eps: float, seconds: float, warm_up_s: float) -> Outcome:
+def measure(data: DataDir, guarantee: str, *, rate_eps: float, seconds: float, warm_up_s: float) -> Outcome:
     services = Services(data, tie_to_parent=True, only=("kafka",))
     kafka = services.start().kafka
     try:

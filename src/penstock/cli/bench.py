@@ -143,7 +143,10 @@ def latency(
     seconds: SecondsOption = 60,
     warm_up: WarmUpOption = 90,
     tier: Annotated[
-        list[str] | None, typer.Option(help="Of these only: events, exactly, sessions. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Of these only: events, exactly, sessions. Or flink, flink-exactly to compare. Repeatable."
+        ),
     ] = None,
     json: JsonOption = None,
     html: HtmlOption = None,
@@ -154,7 +157,8 @@ def latency(
     with readable_errors():
         rates = [_number(one) for one in rate or ["20,000"]]
         asked = {"events": "events", "exactly": "events, exactly once", "sessions": "sessions, live"}
-        tiers = [_one_of(name, asked) for name in tier or asked]
+        peers = dict(zip(("flink", "flink-exactly"), work.PEERS, strict=True))
+        tiers = [_one_of(name, asked | peers) for name in tier or asked]
         show(work.measure(rates, seconds, warm_up, say, tiers), json, html)
 
 
