@@ -22,7 +22,7 @@ from penstock.local.services import Addresses
 from penstock.produce import producer as producer_module
 from penstock.produce.behaviour import BehaviourPlan
 from penstock.produce.clickstream import EVENT_TYPES, ClickstreamPlan
-from penstock.produce.ledger import Ledger, read_ledger
+from penstock.produce.ledger import Ledger, read_ledger, read_ledgers
 from penstock.produce.producer import ProduceStats, produce, send_clock_event
 from penstock.produce.transactions import TransactionsPlan
 from penstock.produce.workload import Workload
@@ -286,3 +286,21 @@ def test_the_clock_event_is_sent_and_recorded_as_a_producer_of_its_own(
     assert [(event["user_id"], event["ts"], event["event_id"]) for event in clock] == [
         ("clock", ts_ms, "p2-0")
     ]
+
+
+def test_several_processes_share_a_rate_and_each_has_a_ledger(
+    services: Addresses, topic: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "penstock.cli", "produce", "clickstream", "--data", str(tmp_path)]
+    command += ["--set", f"services.kafka={services.kafka}", "--set", f"source.topic={topic}"]
+    command += ["--set", f"services.clickhouse={services.clickhouse}"]
+    command += ["--set", f"source.partitions={PARTITIONS}", "--set", "cleanse.future=1 hour"]
+    command += ["--rate", "1000", "--seconds", "2"]
+    report = tmp_path / "report.json"
+    subprocess.run([*command, "--processes", "2", "--json", str(report), "--close-sessions"], check=True)
+    said = json.loads(report.read_text())
+    shared, clock = read_ledgers(tmp_path / "produced" / "clickstream")[:2], 1
+    assert [ledger.acknowledged >= 1_000 for ledger in shared] == [True, True]
+    assert said["acknowledged"] == sum(ledger.acknowledged for ledger in shared)
+    assert (said["target_eps"], said["verdict"]) == (1_000, "pass")
+    assert len(read_topic(services.kafka, topic)) == said["acknowledged"] + clock

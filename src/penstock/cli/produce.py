@@ -35,6 +35,9 @@ def produce_command(
     rate: Annotated[str, typer.Option(help='Events a second, e.g. 5000 or "20k/s".')] = "5,000/s",
     seconds: Annotated[float | None, typer.Option(help="Stop after this long; by default on Ctrl-C.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same events and flaws.")] = 7,
+    processes: Annotated[
+        int, typer.Option(min=1, help="So many share the rate: one makes 100,000 events a second or more.")
+    ] = 1,
     close_sessions: Annotated[
         bool,
         typer.Option(
@@ -55,6 +58,7 @@ def produce_command(
 
     Examples:
       penstock produce clickstream --rate 20k/s --seconds 60
+      penstock produce clickstream --rate 250k/s --processes 2
       penstock produce transactions
     """
     stop = threading.Event()
@@ -68,8 +72,21 @@ def produce_command(
         described = load_spec(spec, settings)
         target = parse_rate(rate)
         where = DataDir.at(data)
+        bounds = ["--rate", str(target.eps / processes)] + (["--seconds", str(seconds)] if seconds else [])
+        bounds += [part for one in settings or () for part in ("--set", one)]
         final = produce_records(
-            described, where, target, seconds, plan_for(described, seed), stop, close_sessions, stats
+            described,
+            where,
+            target,
+            seconds,
+            plan_for(described, seed),
+            stop,
+            close_sessions,
+            stats,
+            [
+                [spec, "--data", str(where.root), "--seed", str(seed + number), *bounds]
+                for number in range(processes if processes > 1 else 0)
+            ],
         )
         write_json(json, {**asdict(final), "verdict": "pass" if final.failed == 0 else "fail"})
     if final.failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from penstock.cli.common import (
     resolve_addresses,
     say,
 )
+from penstock.cli.producers import produce_by_several
 from penstock.engine.source import check_source
 from penstock.errors import SpecError
 from penstock.paths import DataDir
@@ -39,7 +41,9 @@ def produce_records(
     stop: threading.Event,
     close_sessions: bool,
     stats: Path | None,
+    shares: Sequence[Sequence[str]] = (),
 ) -> ProduceStats:
+    """`shares`: the arguments of the producers that share the work; none, and this process does it."""
     grouping = spec.grouping
     clock_ahead_ms = span_ms(spec) + grouping.out_of_order.ms + 1_000 if grouping else 0
     if close_sessions and clock_ahead_ms > spec.cleanse.future.ms:
@@ -63,17 +67,20 @@ def produce_records(
         else:
             say(_line(now))
 
-    final = produce(
-        plan,
-        bootstrap=kafka,
-        topic=spec.source.topic,
-        rate_eps=rate.eps,
-        seconds=seconds,
-        ledger_dir=ledgers,
-        producer_id=next_producer_id(ledgers),
-        stop=stop,
-        on_stats=show,
-    )
+    if shares:
+        final = produce_by_several(shares, stop, show)
+    else:
+        final = produce(
+            plan,
+            bootstrap=kafka,
+            topic=spec.source.topic,
+            rate_eps=rate.eps,
+            seconds=seconds,
+            ledger_dir=ledgers,
+            producer_id=next_producer_id(ledgers),
+            stop=stop,
+            on_stats=show,
+        )
     if close_sessions and grouping and not stop.is_set():
         ts_ms = time.time_ns() // 1_000_000 + clock_ahead_ms
         send_clock_event(plan, bootstrap=kafka, topic=spec.source.topic, ts_ms=ts_ms, ledger_dir=ledgers)
