@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
@@ -26,7 +26,7 @@ from penstock.errors import Fenced, PositionLost, SinkError
 from penstock.local.services import Addresses
 from penstock.sinks.encode import json_rows
 from penstock.sinks.kafka import CONTROL_TOPIC, TransactionalKafkaSink
-from penstock.sinks.producer import Deliveries, Message, send
+from penstock.sinks.producer import Deliveries, Message, send_all
 from penstock.sinks.protocol import Batch, Sink
 from tests.integration.places.kafka import KafkaPlace
 from tests.integration.places.place import new_place, session, sessions
@@ -105,18 +105,33 @@ def test_a_writer_that_hears_while_it_sends_that_it_was_fenced_is_fenced(place: 
     # [1] The client then refuses the next record, for a fatal error that it does not name.
     place.write(place.batch(0))
 
-    def overtaken(producer: Producer, topic: str, message: Message, deliveries: Deliveries) -> None:
+    def overtaken(producer: Producer, topic: str, rows: Sequence[Message], deliveries: Deliveries) -> None:
         assert place.write(place.batch(0)).replayed
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            send(producer, topic, message, deliveries)
+            send_all(producer, topic, rows, deliveries)
             time.sleep(0.02)
         pytest.fail("it never heard")
 
-    slow = patch("penstock.sinks.kafka.send", overtaken)
+    slow = patch("penstock.sinks.kafka.send_all", overtaken)
     with closing(place.beside()) as old, slow, pytest.raises(Fenced, match="newer writer"):
         old.write(place.batch(1))
     assert place.holds(place.batch(0))
+
+
+@pytest.mark.parametrize("large", [0, 4_000])
+def test_many_records_keep_the_order_of_their_key(place: KafkaPlace, large: int) -> None:
+    """Those that are many at once, and those that are too large for that."""
+    rows = [Message(b"u%d" % (n % 7), b"%d" % n + b" " * large) for n in range(12_345)]
+    deliveries = Deliveries()
+    producer = Producer({"bootstrap.servers": place.address})
+    send_all(producer, place.target, rows, deliveries)
+    assert producer.flush(30) == 0
+    assert deliveries.failure is None
+    found: dict[bytes, list[int]] = {}
+    for message in place.read("read_uncommitted"):
+        found.setdefault(message.key() or b"", []).append(int(message.value() or b""))
+    assert found == {b"u%d" % key: list(range(key, 12_345, 7)) for key in range(7)}
 
 
 def test_a_batch_that_was_staged_is_visible_when_it_is_written(place: KafkaPlace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
@@ -20,7 +20,7 @@ from penstock.sinks.producer import (
     commit,
     is_fenced,
     producer_settings,
-    send,
+    send_all,
     transactional_producer,
 )
 from penstock.sinks.protocol import NOTHING, Batch, Position, Refusal, Written, must_write
@@ -157,8 +157,7 @@ class TransactionalKafkaSink:
         """Rows and position in a transaction that is not committed."""
         staged = Staged(batch.position, Deliveries(), time.monotonic())
         producer.begin_transaction()
-        for message in _but(messages, refused):
-            send(producer, self._topic, message, staged.deliveries)
+        send_all(producer, self._topic, _but(messages, refused), staged.deliveries)
         mark = json.dumps(asdict(batch.position))
         # The offset is the next batch: a committed offset is where reading goes on.
         offsets = [TopicPartition(CONTROL_TOPIC, self._slot, batch.number + 1, metadata=mark)]
@@ -209,8 +208,7 @@ class KeyedKafkaSink:
         messages = list(self._encode(batch.rows))
         refused = too_large(self.name, messages, self._max_bytes, set_aside=self._set_aside)
         try:
-            for message in _but(messages, refused):
-                send(self._producer, self._topic, message, deliveries)
+            send_all(self._producer, self._topic, _but(messages, refused), deliveries)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
         waiting = self._producer.flush(CALL_TIMEOUT_S)
@@ -242,9 +240,9 @@ def too_large(
     return refused
 
 
-def _but(messages: Sequence[Message], refused: Sequence[Refusal]) -> Iterator[Message]:
+def _but(messages: Sequence[Message], refused: Sequence[Refusal]) -> Sequence[Message]:
     left_out = {refusal.row for refusal in refused}
-    return (message for row, message in enumerate(messages) if row not in left_out)
+    return [each for row, each in enumerate(messages) if row not in left_out] if left_out else messages
 
 
 def positions_group(query: str, sink: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from threading import Thread
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -23,14 +24,18 @@ _OVERTIME_S = 2.0
 _BATCH_BYTES = 100
 _FIELD_BYTES = 8
 
+_AT_ONCE = 5_000
+_AT_ONCE_BYTES = 16_000_000
+_QUEUED_MAX = 50_000
+"""Half of what the client's queue takes, of messages and of bytes."""
+
 
 def producer_settings(max_bytes: int) -> dict[str, Value]:
     """For a topic that takes batches of at most so many bytes."""
     return {**QUIET, **tuned("sink"), "batch.size": min(int(value("sink.batch.size")), max_bytes)}
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """A record to send."""
 
     key: bytes | None
@@ -126,6 +131,24 @@ def is_fenced(error: KafkaException) -> bool:
     """Whether a newer producer of the same transactional id has taken over."""
     fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
     return isinstance(error.args[0], KafkaError) and error.args[0].code() in fenced
+
+
+def send_all(producer: Producer, topic: str, messages: Sequence[Message], deliveries: Deliveries) -> None:
+    """Hand records to the producer, many at once where they are small and plain: 1 us each instead of 5."""
+    for start in range(0, len(messages), _AT_ONCE):
+        some = messages[start : start + _AT_ONCE]
+        plain = not any(message.headers or message.partition >= 0 for message in some)
+        if not plain or sum(message.size for message in some) > _AT_ONCE_BYTES:
+            for message in some:
+                send(producer, topic, message, deliveries)
+            continue
+        while len(producer) > _QUEUED_MAX:
+            producer.poll(0.01)
+        handed = [{"key": message.key, "value": message.value} for message in some]
+        if producer.produce_batch(topic, handed, on_delivery=deliveries) != len(handed):
+            for message, outcome in zip(some, handed, strict=True):
+                if "_error" in outcome:
+                    send(producer, topic, message, deliveries)  # raises what is wrong
 
 
 def send(producer: Producer, topic: str, message: Message, deliveries: Deliveries) -> None:
