@@ -293,7 +293,6 @@ def test_several_processes_share_a_rate_and_each_has_a_ledger(
 ) -> None:
     command = [sys.executable, "-m", "penstock.cli", "produce", "clickstream", "--data", str(tmp_path)]
     command += ["--set", f"services.kafka={services.kafka}", "--set", f"source.topic={topic}"]
-    command += ["--set", f"services.clickhouse={services.clickhouse}"]
     command += ["--set", f"source.partitions={PARTITIONS}", "--set", "cleanse.future=1 hour"]
     command += ["--rate", "1000", "--seconds", "2"]
     report = tmp_path / "report.json"

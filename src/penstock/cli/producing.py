@@ -54,7 +54,7 @@ def produce_records(
                 f"{clock_ahead_ms} ms ahead and would be rejected; set it to more"
             ],
         )
-    kafka = resolve_addresses(spec, data).kafka
+    kafka = resolve_addresses(spec, data, only=("kafka",)).kafka
     plan.write_reference(data.reference)
     ensure_source_topic(kafka, spec.source.topic, spec.source.partitions)
     check_source(spec, kafka)
