@@ -10,14 +10,15 @@ import time
 import uuid
 from collections import Counter, defaultdict
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from penstock.errors import SourceError
+from penstock.cli.producers import produce_by_several
+from penstock.errors import PenstockError, SourceError
 from penstock.local.services import Addresses
 from penstock.produce import producer as producer_module
 from penstock.produce.behaviour import BehaviourPlan
@@ -303,3 +304,18 @@ def test_several_processes_share_a_rate_and_each_has_a_ledger(
     assert said["acknowledged"] == sum(ledger.acknowledged for ledger in shared)
     assert (said["target_eps"], said["verdict"]) == (1_000, "pass")
     assert len(read_topic(services.kafka, topic)) == said["acknowledged"] + clock
+
+
+def test_when_one_of_several_breaks_the_others_do_not_go_on(
+    services: Addresses, topic: str, tmp_path: Path
+) -> None:
+    endless = ["clickstream", "--data", str(tmp_path), "--rate", "100"]
+    endless += ["--set", f"services.kafka={services.kafka}", "--set", f"source.topic={topic}"]
+    endless += ["--set", f"source.partitions={PARTITIONS}"]
+    stop = Event()
+    giving_up = Timer(120, stop.set)
+    giving_up.start()
+    with pytest.raises(PenstockError, match="a producer failed"):
+        produce_by_several([endless, ["--no-such-option"]], stop, lambda _: None)
+    giving_up.cancel()
+    assert not stop.is_set()

@@ -36,7 +36,9 @@ def produce_by_several(
         ]
         asked = False
         while any(process.poll() is None for process in running):
-            if stop.wait(STATS_EVERY_S) and not asked:
+            told_to_stop = stop.wait(STATS_EVERY_S)
+            broken = any(p.poll() and not f.exists() for p, f in zip(running, finals, strict=True))
+            if (told_to_stop or broken) and not asked:
                 asked = True
                 for process in running:
                     process.send_signal(signal.SIGINT)

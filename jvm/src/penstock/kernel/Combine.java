@@ -14,8 +14,8 @@ import scala.Tuple2;
  * events is folded by all cores instead of one.
  *
  * <p>Each task of each batch decides by what it sees: it stops after {@value #SAMPLE} events unless one key
- * has {@value #HOT} of them or there are {@value #MANY} for each part. Below that a hash table costs as much as
- * it saves: with 9 events for each part the whole path takes 15.0 CPU seconds a million with it, 15.5 without.
+ * has {@value #HOT} of them or there are {@value #MANY} for each part. A hash table costs nearly
+ * what it saves: with 9 events for each part the whole path takes 15.0 CPU seconds a million with it, 15.5 without.
  * It never changes a result, because nothing behind it depends on how events arrive.
  */
 final class Combine implements MapPartitionsFunction<Tuple2<byte[], byte[]>, Tuple2<byte[], byte[]>> {
