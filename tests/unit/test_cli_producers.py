@@ -21,6 +21,7 @@ def test_counts_are_added_and_the_worst_delay_is_told() -> None:
 
 def test_a_producer_that_cannot_start_is_an_error() -> None:
     told: list[ProduceStats] = []
-    with pytest.raises(PenstockError, match="a producer failed: their exit codes are 2, 2"):
+    # The second may hear of the first before it ends by itself.
+    with pytest.raises(PenstockError, match=r"a producer failed: their exit codes are .*2"):
         produce_by_several([["--no-such-option"]] * 2, threading.Event(), told.append)
     assert told == []
