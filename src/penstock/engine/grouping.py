@@ -65,30 +65,42 @@ def group(
 def measure_layout(events: DataFrame, spec: PipelineSpec) -> Layout:
     """What state must hold for the spec, given the types of its expressions."""
     grouping = _required_grouping(spec)
-    fields = events.select(*measure_columns(events, grouping)).schema.fields
     return [
-        [measure.name, measure.function, field.dataType.simpleString()]
-        for measure, field in zip(grouping.measures, fields, strict=True)
+        [measure.name, measure.function, held.simpleString()]
+        for measure, held in zip(grouping.measures, _held_types(events, grouping), strict=True)
     ]
 
 
 def measure_columns(events: DataFrame, grouping: Grouping) -> list[Column]:
     """The value that each measure takes of an event, as a type that the kernel holds."""
-    return [_measure_column(events, measure).alias(measure.name) for measure in grouping.measures]
+    return [
+        (F.when(_value(measure).isNotNull(), F.lit(1)) if measure.function == "count" else _value(measure))
+        .cast(held)
+        .alias(measure.name)
+        for measure, held in zip(grouping.measures, _held_types(events, grouping), strict=True)
+    ]
 
 
-def _measure_column(events: DataFrame, measure: Measure) -> Column:
-    if measure.expression is None:
-        return F.lit(1).cast("long")
-    value = F.expr(measure.expression)
+def _value(measure: Measure) -> Column:
+    return F.lit(1) if measure.expression is None else F.expr(measure.expression)
+
+
+def _held_types(events: DataFrame, grouping: Grouping) -> list[DataType]:
+    """What each measure is held as. Spark is asked for all at once: each question is another analysis."""
+    fields = events.select(*map(_value, grouping.measures)).schema.fields
+    return [
+        _held_type(measure, field.dataType) for measure, field in zip(grouping.measures, fields, strict=True)
+    ]
+
+
+def _held_type(measure: Measure, type_: DataType) -> DataType:
     if measure.function == "count":
-        return F.when(value.isNotNull(), F.lit(1).cast("long"))
-    type_ = events.select(value).schema.fields[0].dataType
+        return LongType()
     held = _held_as(type_)
     if held is None or (measure.function == "sum" and held.typeName() not in ("long", "double", "decimal")):
         problem = f"cannot take the {measure.function} of a {type_.simpleString()}"
         raise SpecError("measures", [f'{measure.name} = "{measure.text}": {problem}'])
-    return value.cast(held)
+    return held
 
 
 def _held_as(type_: DataType) -> DataType | None:

@@ -47,8 +47,10 @@ class Message(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes on the way, with what a batch of this one record takes."""
-        headers = sum(len(name) + len(value or b"") + _FIELD_BYTES for name, value in self.headers)
-        return len(self.key or b"") + len(self.value or b"") + headers + _BATCH_BYTES
+        size = len(self.key or b"") + len(self.value or b"") + _BATCH_BYTES
+        for name, held in self.headers:
+            size += len(name) + len(held or b"") + _FIELD_BYTES
+        return size
 
 
 class Deliveries:
