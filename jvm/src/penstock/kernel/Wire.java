@@ -103,11 +103,6 @@ final class Wire {
     return this;
   }
 
-  /** Whether nothing was written. */
-  boolean isEmpty() {
-    return at == 0;
-  }
-
   boolean hasMore() {
     return at < bytes.length;
   }
@@ -146,13 +141,6 @@ final class Wire {
 
   void skip(int count) {
     at += count;
-  }
-
-  /** A text as something to look up, where it stands. */
-  Key getKey() {
-    int length = (int) getLong();
-    at += length;
-    return new Key(bytes, at - length, at);
   }
 
   byte[] getBytes() {
