@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(3_600)]
 
 ROUNDS = int(os.environ.get("FAULT_ROUNDS", "1"))
 SEED = 7
-SAMPLE = {"driver-killed-before-commit"}
+SAMPLE = {"driver-killed-before-commit", "postgres-killed"}
 
 
 def say(text: str) -> None:

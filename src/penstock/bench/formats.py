@@ -305,7 +305,8 @@ def measure(records: int, rounds: int, say: Callable[[str], None]) -> Result:
     return Result(
         "formats",
         f"One click of 10 fields, {records:,} times, in turns, {in_words(rounds)} behind one that warms up;"
-        " CPU time a record. In Python by the fastest library; in Spark what decoding adds to reading.",
+        " CPU time a record. In Python by the fastest library; in Spark what decoding adds to reading, by the"
+        " least of each, behind two that warm up.",
         COLUMNS,
         [asdict(row) for row in rows],
     )
