@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 T0 = 1_800_000_000_000
 """Event times in tests count from here, in milliseconds."""
@@ -37,3 +40,13 @@ def kinds(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def of_kind(rows: Sequence[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["kind"] == kind]
+
+
+def kept_keys(spark: SparkSession, checkpoint: Path) -> list[str]:
+    """The keys that state still holds; what says when they are due is there for no others."""
+    kept, lists = (
+        spark.read.format("statestore").option("stateVarName", name).load(str(checkpoint)).collect()
+        for name in ("spans", "due-lists")
+    )
+    assert {row["key"]["value"] for row in kept} == {row["key"]["value"] for row in lists}
+    return [bytes(row["user_map_key"]["value"]).decode() for row in kept]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import NewStream
-from tests.integration.streams import T0, click, kinds, of_kind
+from tests.integration.streams import T0, click, kept_keys, kinds, of_kind
 
 pytestmark = pytest.mark.integration
 Rows = list[dict[str, Any]]
@@ -199,9 +199,16 @@ def _rounded(value: Any) -> Any:
 def test_all_state_is_gone_when_all_sessions_are(new_stream: NewStream) -> None:
     stream = new_stream()
     stream.run([[click(f"u{i}", 0) for i in range(50)], [click("clock", 100_000)], [click("clock", 200_000)]])
-    state = (
-        stream.spark.read.format("statestore")
-        .option("stateVarName", "spans")
-        .load(str(stream.data.checkpoints / stream.spec.name))
-    )
-    assert [bytes(row["key"]["value"]) for row in state.collect()] == [b"clock"]
+    assert kept_keys(stream.spark, stream.data.checkpoints / stream.spec.name) == ["clock"]
+
+
+def test_a_session_that_ends_as_the_lateness_of_others_does_is_not_forgotten(
+    new_stream: NewStream,
+) -> None:
+    """Its next time falls among theirs, which are taken at the very moment that it is noted."""
+    others = [click(f"u{i}", 600) for i in range(300)]
+    clock = [[click("clock", at + CLOCK)] for at in (10_700, 30_700, 100_000, 200_000)]
+    stream = new_stream()
+    batches = stream.run([[*others, click("waiting", 800)], *clock])
+    assert {row["key"] for row in of_kind(batches[3], "final")} == {"clock", "waiting"}
+    assert kept_keys(stream.spark, stream.data.checkpoints / stream.spec.name) == ["clock"]

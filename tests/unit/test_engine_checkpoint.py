@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -204,8 +204,9 @@ def test_without_a_layout_there_is_nothing_to_remember_of_sinks(tmp_path: Path) 
     assert kept(tmp_path) is None
 
 
-def test_a_layout_that_another_version_wrote_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "state-layout.json").write_text(json.dumps({"engine": "kernel", "topic": "clicks"}))
+@pytest.mark.parametrize("written", [{"engine": "kernel", "topic": "clicks"}, {**asdict(LAYOUT), "form": 1}])
+def test_a_layout_that_another_version_wrote_is_refused(tmp_path: Path, written: dict[str, object]) -> None:
+    (tmp_path / "state-layout.json").write_text(json.dumps(written))
     with pytest.raises(StateMismatch, match="another version of Penstock") as caught:
         told(tmp_path, LAYOUT)
     assert "another name" in caught.value.hint

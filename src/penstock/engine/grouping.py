@@ -32,7 +32,7 @@ def group(
     """
     grouping = _required_grouping(spec)
     kernel = _kernel(spark, spec, layouts)
-    kernel.register(spec.name)
+    kernel.register()
     judged = events.withColumn("_reason", F.expr(reason(spec)))
     tick = F.col("_clock_ms").isNotNull()
     good = F.col("_reason").isNull() & ~tick
@@ -40,6 +40,7 @@ def group(
     at = F.when(tick, F.col("_clock_ms")).when(good, F.col(TS)).otherwise(F.lit(0))
     aside = F.concat(F.lit("\0aside-"), F.col("_partition").cast("string"))
     event = F.struct(
+        F.when(good, F.col(f"`{grouping.key}`").cast("string")).otherwise(aside).alias("key"),
         F.when(good, F.col(TS)).alias("ts"),
         F.col(CREATED).alias("created_ms"),
         F.col("_partition").alias("partition"),
@@ -49,11 +50,9 @@ def group(
         F.when(~good & ~tick, F.col("_value")).alias("raw"),
         *measure_columns(judged, grouping),
     ).alias("event")
-    parts = judged.select(
-        F.when(good, F.col(f"`{grouping.key}`").cast("string")).otherwise(aside).cast("binary").alias("key"),
-        event,
-        F.timestamp_millis(at).alias("_at"),
-    ).select("key", F.expr(f"penstock.part.`{spec.name}`(event)").alias("part"), "_at")
+    parts = judged.select(event, F.timestamp_millis(at).alias("_at")).select(
+        F.expr(f"penstock.part.`{spec.name}`(event)").alias("part"), "_at"
+    )
     # With its event-time column dropped, the operator's timers follow the watermark but no row is dropped as
     # late before the operator sees it: it decides.
     timed = parts.withWatermark("_at", f"{grouping.out_of_order.ms} milliseconds").drop("_at")
@@ -130,7 +129,9 @@ def _kernel(spark: SparkSession, spec: PipelineSpec, layouts: Sequence[Layout]) 
     made = spark._jvm.penstock.kernel.Grouping  # type: ignore[union-attr]
     if spec.sessions is not None:
         length = spec.sessions.max_length
-        return made.sessions(spec.sessions.gap.ms, length.ms if length else 0, list(layouts))
+        bounds = spec.sessions.gap.ms, length.ms if length else 0
+        return made.sessions(spec.name, int(spec.sessions.partitions), *bounds, list(layouts))
     if spec.windows is not None:
-        return made.windows(spec.windows.size.ms, spec.windows.step.ms, list(layouts))
+        bounds = spec.windows.size.ms, spec.windows.step.ms
+        return made.windows(spec.name, int(spec.windows.partitions), *bounds, list(layouts))
     raise SpecError(spec.name, ["has neither [sessions] nor [windows]"])

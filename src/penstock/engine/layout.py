@@ -15,6 +15,9 @@ from penstock.spec import PipelineSpec
 _LAYOUTS_MAX = 120
 """State says by one byte which layout it was written in."""
 
+_FORM = 2
+"""How the kernel lays state out: by buckets of keys. Another one cannot be read."""
+
 
 @dataclass(frozen=True)
 class StateLayout:
@@ -30,6 +33,7 @@ class StateLayout:
     """Those that have had a batch."""
     writers: dict[str, int] = field(default_factory=dict)
     """How many slots each sink is written in; 1 where nothing is said."""
+    form: int = _FORM
 
     @classmethod
     def of(cls, spec: PipelineSpec, layout: Layout) -> Self:
@@ -52,8 +56,8 @@ class StateLayout:
         """None where nothing has been written yet."""
         if not path.exists():
             return None
-        found = {"writers": {}, **json.loads(path.read_text())}
-        if found.keys() != {field.name for field in fields(cls)}:
+        found = {"writers": {}, "form": 1, **json.loads(path.read_text())}
+        if found.keys() != {field.name for field in fields(cls)} or found["form"] != _FORM:
             raise StateMismatch(
                 f"the state of {path.parent} was written by another version of Penstock",
                 hint="Give the pipeline another name: it then reads the topic anew, with a state of its own.",

@@ -5,10 +5,10 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** The state of one key: its spans, the ids of its events that are remembered, and its timer. */
+/** The state of one key: its spans, the ids of its events that are remembered, and when it is due. */
 final class Kept {
-  /** The registered timer, or 0 for none. */
-  long timerMs = 0;
+  /** The time at which it stands in {@link Due}, or 0 for none. */
+  long dueMs = 0;
   final List<Span> spans = new ArrayList<>(2);
   /** Hash of an event's id, and the event's time. */
   final Map<Long, Long> seen = new HashMap<>(0);
@@ -45,7 +45,7 @@ final class Kept {
     }
 
     byte[] encode(Kept kept) {
-      wire.putByte(layouts.length - 1).putLong(kept.timerMs).putLong(kept.spans.size());
+      wire.putByte(layouts.length - 1).putLong(kept.dueMs).putLong(kept.spans.size());
       for (Span span : kept.spans) {
         wire.putLong(span.version).putLong(span.born).putByte((span.closed ? 1 : 0) | (span.reopened ? 2 : 0));
         span.write(wire, current);
@@ -58,7 +58,7 @@ final class Kept {
       Wire wire = new Wire(bytes);
       int layout = wire.getByte();
       Kept kept = new Kept();
-      kept.timerMs = wire.getLong();
+      kept.dueMs = wire.getLong();
       for (long left = wire.getLong(); left > 0; left--) {
         long version = wire.getLong();
         long born = wire.getLong();

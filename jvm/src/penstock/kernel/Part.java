@@ -7,15 +7,15 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * An event, as a function of its columns, in the bytes in which it travels to the stateful operator. So do the
- * spans that {@link Combine} makes of several, and the records that were set aside. Bytes, because a row
+ * An event, as a function of its columns, in the bytes in which it travels to the stateful operator: its key, the
+ * kind of part it is, and what there is of it. So do the spans that {@link Combine} makes of several, and the records that were set aside. Bytes, because a row
  * object for every event costs more than what is done with it.
  */
 public final class Part implements ScalarFunction<byte[]> {
   /** What every event starts with; the values of the measures follow. */
   public static final String INPUT =
-      "ts long, created_ms long, partition int, offset long, id string, reason string, raw binary";
-  private static final int TS = 0, CREATED = 1, PARTITION = 2, OFFSET = 3, ID = 4, REASON = 5, RAW = 6;
+      "key string, ts long, created_ms long, partition int, offset long, id string, reason string, raw binary";
+  private static final int KEY = 0, TS = 1, CREATED = 2, PARTITION = 3, OFFSET = 4, ID = 5, REASON = 6, RAW = 7;
   private static final StructType HEAD = StructType.fromDDL(INPUT);
   private static final int INPUT_COLUMNS = HEAD.size();
   static final byte EVENT = 0, SPAN = 1, ASIDE = 2, TICK = 3;
@@ -41,6 +41,7 @@ public final class Part implements ScalarFunction<byte[]> {
   /** Called by generated code; its name and signature are Spark's convention. */
   public byte[] invoke(InternalRow event) {
     if (wire == null) wire = new Wire(256);
+    wire.putText(event.getUTF8String(KEY));
     if (!event.isNullAt(REASON)) putAside(event);
     else if (event.isNullAt(TS)) wire.putByte(TICK);  // it has moved the watermark already
     else putEvent(event);
@@ -69,7 +70,7 @@ public final class Part implements ScalarFunction<byte[]> {
     if (!event.isNullAt(column)) wire.putLong(event.getLong(column));
   }
 
-  /** Takes an event into a span that it joins, or into a new one, behind the byte and the time of it. */
+  /** Takes an event into a span that it joins, or into a new one, behind its key, its byte and its time. */
   static Span readEvent(Wire wire, long timeMs, Span home, Measure[] measures) {
     Span span = home != null ? home : new Span(timeMs, timeMs, measures.length);
     if (home == null) span.places = new Places(1);
@@ -83,13 +84,13 @@ public final class Part implements ScalarFunction<byte[]> {
     return span;
   }
 
-  static void writeSpan(Span span, Measure[] measures, Wire wire) {
-    wire.putByte(SPAN).putLong(span.oldestCreatedMs - span.startMs);
+  static void writeSpan(byte[] key, Span span, Measure[] measures, Wire wire) {
+    wire.putBytes(key).putByte(SPAN).putLong(span.oldestCreatedMs - span.startMs);
     span.places.write(wire);
     span.write(wire, measures);
   }
 
-  /** Reads what {@link #writeSpan} wrote, behind its byte. */
+  /** Reads what {@link #writeSpan} wrote, behind its key and its byte. */
   static Span readSpan(Wire wire, Measure[] measures) {
     long age = wire.getLong();
     Places places = Places.read(wire);

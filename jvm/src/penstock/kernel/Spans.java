@@ -2,18 +2,19 @@ package penstock.kernel;
 
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.streaming.ExpiredTimerInfo;
+import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.StatefulProcessor;
 import org.apache.spark.sql.streaming.TTLConfig;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
-import org.apache.spark.sql.streaming.ValueState;
-import scala.Tuple2;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -37,11 +38,11 @@ import scala.jdk.javaapi.CollectionConverters;
  *       duplicate and rejected, are the records of the batch.
  * </ol>
  *
- * <p>Cost is per touched key: one read and one write of state, and a timer that stays where it is until it
- * fires, however often the span is extended. Twins: {@code session_window} and {@code window}, which give
- * final rows only.
+ * <p>Spark calls it for a {@link Bucket} of keys. Cost is per touched key: one read and one write of state, and
+ * one place among those that are {@link Due}, which it keeps until then, however often the span is extended.
+ * Twins: {@code session_window} and {@code window}, which give final rows only.
  */
-final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte[]> {
+final class Spans extends StatefulProcessor<Integer, byte[], byte[]> {
   private static final Comparator<Span> BY_TIME =
       Comparator.<Span>comparingLong(part -> part.startMs).thenComparing(part -> part.places.first());
 
@@ -50,7 +51,8 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
   private final Measure[] measures;
   private final long latenessMs;
   private final long withinMs;
-  private transient ValueState<byte[]> state;
+  private transient MapState<byte[], byte[]> state;
+  private transient Due due;
   private transient Kept.Codec codec;
   private transient Wire wire;
 
@@ -67,28 +69,31 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
   }
 
   @Override public void init(OutputMode mode, TimeMode time) {
-    state = getHandle().getValueState("spans", Encoders.BINARY(), TTLConfig.NONE());
+    state = getHandle().getMapState("spans", Encoders.BINARY(), Encoders.BINARY(), TTLConfig.NONE());
+    due = new Due(getHandle(), shape.lastDueMs(0) + Math.max(latenessMs, withinMs));
     codec = new Kept.Codec(layouts);
     wire = new Wire(512);
   }
 
-  @Override public Iterator<byte[]> handleInputRows(byte[] key, Iterator<Tuple2<byte[], byte[]>> rows, TimerValues clock) {
-    List<Span> parts = new ArrayList<>();
-    List<byte[]> out = new ArrayList<>(2);
+  @Override public Iterator<byte[]> handleInputRows(Integer bucket, Iterator<byte[]> rows, TimerValues clock) {
+    Map<Key, List<Span>> came = new HashMap<>();
+    List<byte[]> out = new ArrayList<>();
     while (rows.hasNext()) {
-      byte[] bytes = rows.next()._2();
-      Wire part = new Wire(bytes);
+      Wire part = new Wire(rows.next());
+      Key key = part.getKey();
       byte kind = part.getByte();
+      if (kind == Part.ASIDE)
+        out.add(wire.putByte(Told.Kind.REJECTED.ordinal()).putBytes(key.bytes()).putRest(part).take());
+      if (kind != Part.EVENT && kind != Part.SPAN) continue;
+      List<Span> parts = came.computeIfAbsent(key, its -> new ArrayList<>(1));
       if (kind == Part.EVENT) takeIn(part, parts);
-      else if (kind == Part.SPAN) parts.add(Part.readSpan(part, measures));
-      else if (kind == Part.ASIDE) out.add(wire.putByte(Told.Kind.REJECTED.ordinal()).putBytes(key).putRest(part).take());
+      else parts.add(Part.readSpan(part, measures));
     }
-    if (!parts.isEmpty()) {
+    if (!came.isEmpty()) {
       long clockMs = clock.getCurrentWatermarkInMs();
-      byte[] bytes = state.get();
-      Kept kept = bytes == null ? new Kept() : decode(bytes, clockMs);
-      take(key, parts, kept, clockMs, out);
-      settle(key, kept, clockMs, out);
+      due.begin(0);
+      came.forEach((key, parts) -> take(key.bytes(), parts, clockMs, out));
+      due.end();
     }
     return CollectionConverters.asScala(out.iterator());
   }
@@ -103,16 +108,20 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
     if (home == null) parts.add(part);
   }
 
-  @Override public Iterator<byte[]> handleExpiredTimer(byte[] key, TimerValues clock, ExpiredTimerInfo timer) {
-    List<byte[]> out = new ArrayList<>(1);
-    byte[] bytes = state.get();
-    if (bytes != null) {
-      long clockMs = clock.getCurrentWatermarkInMs();
+  @Override public Iterator<byte[]> handleExpiredTimer(Integer bucket, TimerValues clock, ExpiredTimerInfo timer) {
+    List<byte[]> out = new ArrayList<>();
+    long clockMs = clock.getCurrentWatermarkInMs();
+    due.begin(timer.getExpiryTimeInMs());
+    due.take(clockMs, (key, dueMs) -> {
+      byte[] bytes = state.getValue(key);
+      if (bytes == null) return;
       Kept kept = decode(bytes, clockMs);
-      // A timer that fired is gone; an older one, left behind when an earlier was set, changes nothing.
-      if (kept.timerMs == timer.getExpiryTimeInMs()) kept.timerMs = 0;
+      // Where the key has been given another time, this one was left behind.
+      if (kept.dueMs != dueMs) return;
+      kept.dueMs = 0;
       settle(key, kept, clockMs, out);
-    }
+    });
+    due.end();
     return CollectionConverters.asScala(out.iterator());
   }
 
@@ -122,7 +131,9 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
     return kept;
   }
 
-  private void take(byte[] key, List<Span> parts, Kept kept, long clockMs, List<byte[]> out) {
+  private void take(byte[] key, List<Span> parts, long clockMs, List<byte[]> out) {
+    byte[] bytes = state.getValue(key);
+    Kept kept = bytes == null ? new Kept() : decode(bytes, clockMs);
     if (parts.size() > 1) parts.sort(BY_TIME);
     if (withinMs > 0) setAsideDuplicates(key, parts, kept, out);
     for (Span part : joined(parts)) {
@@ -135,6 +146,7 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
         });
       }
     }
+    settle(key, kept, clockMs, out);
   }
 
   /** With ids to remember, parts are single events: {@link Combine} is not used then. */
@@ -173,30 +185,28 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
     return wire.take();
   }
 
-  /** Tells of every span that changed or is due, forgets those past their lateness, sets the next timer. */
+  /** Tells of every span that changed or is due, forgets those past their lateness, says when the next is due. */
   private void settle(byte[] key, Kept kept, long clockMs, List<byte[]> out) {
     long nextMs = Long.MAX_VALUE;
     for (int i = kept.spans.size() - 1; i >= 0; i--) {
       Span span = kept.spans.get(i);
       long dueMs = shape.dueMs(span);
-      boolean due = dueMs <= clockMs;
+      boolean isDue = dueMs <= clockMs;
       boolean finalOwed = !span.closed || span.reopened;
-      if (span.changed || due && finalOwed) tell(key, span, due, clockMs, out);
-      if (due && dueMs + latenessMs <= clockMs) kept.spans.remove(i);
-      else nextMs = Math.min(nextMs, dueMs + (due ? latenessMs : 0));
+      if (span.changed || isDue && finalOwed) tell(key, span, isDue, clockMs, out);
+      if (isDue && dueMs + latenessMs <= clockMs) kept.spans.remove(i);
+      else nextMs = Math.min(nextMs, dueMs + (isDue ? latenessMs : 0));
     }
     if (kept.isEmpty()) {
-      if (kept.timerMs != 0) getHandle().deleteTimer(kept.timerMs);
-      state.clear();
+      state.removeKey(key);
       return;
     }
     if (kept.spans.isEmpty()) for (long timeMs : kept.seen.values()) nextMs = Math.min(nextMs, timeMs + withinMs);
-    if (kept.timerMs == 0 || nextMs < kept.timerMs) {
-      if (kept.timerMs != 0) getHandle().deleteTimer(kept.timerMs);
-      getHandle().registerTimer(nextMs);
-      kept.timerMs = nextMs;
+    if (kept.dueMs == 0 || nextMs < kept.dueMs) {
+      due.add(key, nextMs);
+      kept.dueMs = nextMs;
     }
-    state.update(codec.encode(kept));
+    state.updateValue(key, codec.encode(kept));
   }
 
   private long born(Span span, long clockMs) {
@@ -205,7 +215,7 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
     return old ? getHandle().getQueryInfo().getBatchId() : 0;
   }
 
-  private void tell(byte[] key, Span span, boolean due, long clockMs, List<byte[]> out) {
+  private void tell(byte[] key, Span span, boolean isDue, long clockMs, List<byte[]> out) {
     if (span.changed) span.born = born(span, clockMs);
     // Of several identities that became one, one lives on: under its own name, or moved with the new start.
     boolean livesOn = false;
@@ -218,10 +228,10 @@ final class Spans extends StatefulProcessor<byte[], Tuple2<byte[], byte[]>, byte
       livesOn = true;
     }
     span.version++;
-    Told.Kind kind = !due ? Told.Kind.LIVE : span.closed ? Told.Kind.CORRECTED : Told.Kind.FINAL;
-    Told.writeSpan(wire, kind, key, span, due, measures);
+    Told.Kind kind = !isDue ? Told.Kind.LIVE : span.closed ? Told.Kind.CORRECTED : Told.Kind.FINAL;
+    Told.writeSpan(wire, kind, key, span, isDue, measures);
     out.add(wire.take());
-    span.reopened = span.closed && !due;
-    span.closed |= due;
+    span.reopened = span.closed && !isDue;
+    span.closed |= isDue;
   }
 }

@@ -103,6 +103,11 @@ final class Wire {
     return this;
   }
 
+  /** Whether nothing was written. */
+  boolean isEmpty() {
+    return at == 0;
+  }
+
   boolean hasMore() {
     return at < bytes.length;
   }
@@ -141,6 +146,13 @@ final class Wire {
 
   void skip(int count) {
     at += count;
+  }
+
+  /** A text as something to look up, where it stands. */
+  Key getKey() {
+    int length = (int) getLong();
+    at += length;
+    return new Key(bytes, at - length, at);
   }
 
   byte[] getBytes() {
