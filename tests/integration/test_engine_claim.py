@@ -56,7 +56,7 @@ def test_a_driver_that_was_overtaken_takes_nothing_more(driver: Callable[[], Bat
     old = driver()
     old.take(0, OURS)
     driver().take(1, THEIRS)
-    # The old one prepares its next claim in the background: it is fenced, or comes behind the other and sees it.
+    # The old one prepares its next claim in the background: fenced, or behind the other, which it then sees.
     refusal = "a newer writer has taken over|another driver has batch 1 already"
     with pytest.raises(Fenced, match=rf"^claims-\w+: ({refusal})"):
         old.take(1, OURS)

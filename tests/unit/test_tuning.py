@@ -189,6 +189,7 @@ def test_the_source_is_read_as_it_was() -> None:
         "failOnDataLoss": "true",
         "kafka.isolation.level": "read_committed",
         "kafka.max.poll.records": 5000,
+        "kafka.fetch.max.wait.ms": 5,
         "kafka.fetch.max.bytes": 64 << 20,
         "kafka.max.partition.fetch.bytes": 8 << 20,
         "kafkaConsumer.pollTimeoutMs": 15_000,

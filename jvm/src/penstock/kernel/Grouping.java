@@ -62,9 +62,10 @@ public final class Grouping {
    * @param combine whether to fold before the shuffle where it pays; with ids to remember it must not
    */
   public Dataset<byte[]> apply(Dataset<Row> events, long latenessMs, long withinMs, boolean combine) {
-    Dataset<byte[]> parts = events.as(Encoders.BINARY());
-    if (combine && withinMs == 0) parts = parts.mapPartitions(new Combine(shape, measures), Encoders.BINARY());
-    return parts.toDF("part")
+    Dataset<Row> parts = events;
+    if (combine && withinMs == 0)
+      parts = events.mapPartitions(new Combine(shape, measures), Encoders.BINARY()).toDF("part");
+    return parts
         .groupBy(functions.expr("penstock.bucket.`" + name + "`(part)").as("bucket"))
         .as(Encoders.INT(), Encoders.BINARY())
         .transformWithState(
