@@ -131,7 +131,7 @@ def open_rig(
         try:
             addresses = running.start()
             java, jars, kernel = ensure_java(say), ensure_jars("spark", say), ensure_kernel(say)
-            spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home)
+            spark = open_spark(spec, data, kernel=kernel, jars=jars, java=java)
             [jvm] = [p for p in psutil.Process().children() if "SparkSubmit" in " ".join(p.cmdline())]
             yield Rig(spark, addresses, data, jvm)
             spark.stop()

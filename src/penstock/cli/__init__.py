@@ -17,6 +17,7 @@ from penstock.cli import (
     faults,
     lag,
     plan,
+    prepare,
     produce,
     report,
     run,
@@ -34,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 services.add_to(app)
+prepare.add_to(app)
 check.add_to(app)
 run.add_to(app)
 produce.add_to(app)

@@ -87,7 +87,7 @@ def run_pipeline(
             # As it was asked for: all names of a pattern would fill the page.
             recorder.note(f'{len(back)} settings turned back by {UNTUNED}="{os.environ[UNTUNED]}"')
         say("starting Spark ...")
-        spark = open_spark(spec, data, kernel=kernel, jars=jars, java_home=java.home, master=start.master)
+        spark = open_spark(spec, data, kernel=kernel, jars=jars, java=java, master=start.master)
         recorder.watch(spark)
         pipeline = Pipeline(
             spec,

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from penstock.engine.slots import realtime_sinks, slots_wanted
 from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
+from penstock.toolchain import Java, archive_options
 from penstock.tuning import Value, find, is_tuned, tuned
 
 _LOG4J = """\
@@ -37,21 +38,23 @@ def open_spark(
     *,
     kernel: Path | None,
     jars: Sequence[Path],
-    java_home: Path,
+    java: Java,
     master: str = "local[*]",
 ) -> SparkSession:
     """Start a JVM and a Spark session for one pipeline; its log goes to a file at WARN."""
     log = data.logs / f"spark-{spec.name}.log"
     config = data.logs / f"spark-{spec.name}.log4j2.properties"
     config.write_text(_LOG4J.format(path=log))
-    os.environ["JAVA_HOME"] = str(java_home)
+    os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("local"):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     master, settings = session_settings(spec, master, os.cpu_count() or 1, kernel=kernel is not None)
     settings |= {
         "spark.jars": ",".join(map(str, [*jars, *([kernel] if kernel else [])])),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{config} {jvm_options()}",
+        "spark.driver.extraJavaOptions": " ".join(
+            [f"-Dlog4j2.configurationFile=file:{config}", jvm_options(), *archive_options(java)]
+        ),
         "spark.local.dir": str(data / "spark"),
     }
     builder = SparkSession.builder.appName(f"penstock-{spec.name}").master(master)

@@ -42,7 +42,7 @@ _RECORD = pa.schema(
 def open_test_spark(spec: PipelineSpec, directory: Path) -> Iterator[SparkSession]:
     """Spark on two threads, with the JDK, the jars and the kernel it needs.
 
-    It takes ten seconds to start, so share one between tests. A process has one Spark: where one is open
+    It takes seconds to start, so share one between tests. A process has one Spark: where one is open
     already, it is given, and left open.
     """
     if (running := SparkSession.getActiveSession()) is not None:
@@ -53,7 +53,7 @@ def open_test_spark(spec: PipelineSpec, directory: Path) -> Iterator[SparkSessio
         DataDir.at(directory),
         kernel=ensure_kernel(print),
         jars=ensure_jars("spark", print),
-        java_home=ensure_java(print).home,
+        java=ensure_java(print),
         master="local[2]",
     )
     try:
