@@ -178,8 +178,8 @@ def test_the_driver_is_given_the_options_it_was_tried_with() -> None:
         "-XX:+UseParallelGC -XX:CompileCommand=quiet"
         " -XX:CompileCommand=CompileThresholdScaling,penstock.kernel.*::*,0.05"
         f" -XX:CompileCommand=CompileThresholdScaling,{generated}*::*,0.1"
-        " -XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=2400"
-        " -XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
+        " -XX:Tier4InvocationThreshold=160000 -XX:Tier4MinInvocationThreshold=20000"
+        " -XX:Tier4CompileThreshold=480000 -XX:Tier4BackEdgeThreshold=1300000"
     )
 
 
