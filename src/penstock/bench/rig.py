@@ -96,6 +96,7 @@ def fill(bootstrap: str, topic: str, partitions: int, chunks: Iterator[list[Mess
             "bootstrap.servers": bootstrap,
             **QUIET,
             "compression.type": "lz4",
+            "enable.idempotence": True,  # a record that is sent again must not change places with the next
             "linger.ms": 20,
             "queue.buffering.max.messages": 500_000,
             "partitioner": "murmur2_random",
