@@ -332,6 +332,7 @@ def test_a_topic_that_does_not_exist_is_a_sink_error(place: KafkaPlace, exactly_
 
 def test_without_the_topic_of_positions_nothing_is_written(place: KafkaPlace) -> None:
     missing = patch("penstock.sinks.kafka.CONTROL_TOPIC", f"missing-{uuid.uuid4()}")
-    with missing, pytest.raises(SinkError, match=r"[Uu]nknown topic"):
+    hurried = patch("penstock.sinks.producer.CALL_TIMEOUT_S", 5.0)
+    with missing, hurried, pytest.raises(SinkError, match=r"[Uu]nknown topic"):
         place.write(place.batch(0))
     assert place.rows() == []
