@@ -36,11 +36,11 @@ lint: $(SYNCED) ## Check style, types and layering
 unit: $(SYNCED) ## Test what needs no services
 	$(BIN)/pytest tests/unit -n 2
 
-# Three at a time, each with services and a Spark of its own: most of a test is waiting.
+# Two at a time, each with services and a Spark of its own: most of a test is waiting.
 integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse, PostgreSQL and Chromium, and try a few of the faults
 	@$(BIN)/python -m tests.chromium
 	@$(BIN)/penstock prepare
-	$(BIN)/pytest tests/faults tests/browser tests/integration -m "sample or not faults" -n 3 --dist worksteal
+	$(BIN)/pytest tests/faults tests/browser tests/integration -m "sample or not faults" -n 2 --dist worksteal
 
 browser: $(SYNCED) ## Test the page alone
 	@$(BIN)/python -m tests.chromium

@@ -218,13 +218,20 @@ def test_a_record_that_the_topic_refuses_does_not_hold_up_the_others(
     place.set_aside(place.send([*events(30), large, *events(30, start=30)]))
     for deleted in admin.delete_topics([place.source], operation_timeout=30).values():
         deleted.result()
+    # What the controller has done, the broker knows a moment later: else the old topic is taken for the new.
+    while place.source in admin.list_topics(timeout=30).topics:
+        time.sleep(0.05)
     small = NewTopic(place.source, PARTITIONS, config={"max.message.bytes": "2500"})
     for created in admin.create_topics([small], operation_timeout=30).values():
         created.result()
-    # The controller has made it; that the broker knows takes a moment.
-    while place.source not in admin.list_topics(timeout=30).topics:
+    while not _has_leaders(admin, place.source):
         time.sleep(0.05)
     outcome = place.run_json("replay", "--yes", status=1)
     assert (outcome["replayed"], outcome["failed"], outcome["already_replayed"]) == (60, 1, 0)
     assert "too large" in outcome["problems"][0]
     assert Counter(m.value() for m in place.replayed()) == Counter([*events(30), *events(30, start=30)])
+
+
+def _has_leaders(admin: AdminClient, topic: str) -> bool:
+    known = admin.list_topics(timeout=30).topics.get(topic)
+    return known is not None and [p.leader >= 0 for p in known.partitions.values()] == [True] * PARTITIONS
