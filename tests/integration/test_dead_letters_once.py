@@ -21,7 +21,6 @@ from penstock.deadletters.replay import Outcome
 from penstock.errors import Fenced
 from penstock.local.services import Addresses
 from penstock.sinks.producer import Deliveries, is_fenced, send, transactional_producer
-from penstock.sinks.producer import Message as Record
 from tests.integration.letters import (
     Place,
     assert_all_replayed_once,
@@ -115,7 +114,7 @@ def test_a_producer_that_learned_of_its_fence_in_the_background_says_so(place: P
     def send_on() -> None:
         # The first one makes it ask the broker; a later one meets what the client has made of the answer.
         for _ in range(500):
-            send(old, place.source, Record(b"k", b"v"), Deliveries())
+            send(old, place.source, {"key": b"k", "value": b"v"}, Deliveries())
             time.sleep(0.02)
 
     with pytest.raises(KafkaException) as caught:

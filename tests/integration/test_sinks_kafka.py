@@ -122,7 +122,9 @@ def test_a_writer_that_hears_while_it_sends_that_it_was_fenced_is_fenced(place: 
 @pytest.mark.parametrize("large", [0, 4_000])
 def test_many_records_keep_the_order_of_their_key(place: KafkaPlace, large: int) -> None:
     """Those that are many at once, and those that are too large for that."""
-    rows = [Message(b"u%d" % (n % 7), b"%d" % n + b" " * large) for n in range(12_345)]
+    rows: list[Message] = [
+        {"key": b"u%d" % (n % 7), "value": b"%d" % n + b" " * large} for n in range(12_345)
+    ]
     deliveries = Deliveries()
     producer = Producer({"bootstrap.servers": place.address})
     send_all(producer, place.target, rows, deliveries)
@@ -311,7 +313,7 @@ def test_an_offset_that_was_set_by_hand_is_no_position(place: KafkaPlace) -> Non
 
 def too_large(rows: pa.Table) -> Iterator[Message]:
     yield from json_rows("session_id")(rows)
-    yield Message(b"u0", bytes(3_000_000))
+    yield {"key": b"u0", "value": bytes(3_000_000)}
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])

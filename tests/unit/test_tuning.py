@@ -69,6 +69,7 @@ def test_the_producers_of_sinks_are_given_what_they_were_tried_with(topic_takes:
         "enable.idempotence": True,
         "acks": "all",
         "compression.type": "lz4",
+        "delivery.report.only.error": True,
         "linger.ms": 2,
         "queue.buffering.max.messages": 200_000,
         "message.max.bytes": 100_000_000,
@@ -143,6 +144,7 @@ def test_spark_is_given_what_it_was_tried_with() -> None:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.driver.maxResultSize": "1g",
+        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.catalog.penstock": "penstock.kernel.Functions",
         "spark.driver.host": "127.0.0.1",
@@ -178,8 +180,8 @@ def test_the_driver_is_given_the_options_it_was_tried_with() -> None:
         "-XX:+UseParallelGC -XX:CompileCommand=quiet"
         " -XX:CompileCommand=CompileThresholdScaling,penstock.kernel.*::*,0.05"
         f" -XX:CompileCommand=CompileThresholdScaling,{generated}*::*,0.1"
-        " -XX:Tier4InvocationThreshold=160000 -XX:Tier4MinInvocationThreshold=20000"
-        " -XX:Tier4CompileThreshold=480000 -XX:Tier4BackEdgeThreshold=1300000"
+        " -XX:Tier4InvocationThreshold=160000 -XX:Tier4MinInvocationThreshold=19200"
+        " -XX:Tier4CompileThreshold=480000 -XX:Tier4BackEdgeThreshold=1280000"
     )
 
 

@@ -17,9 +17,8 @@ def marks_topic(topic: str) -> str:
 
 
 def mark_of(letter: Letter, now_ms: int) -> Message:
-    return Message(
-        letter.mark.encode(), json.dumps({"letter": letter.address, "replayed_ms": now_ms}).encode()
-    )
+    mark = {"letter": letter.address, "replayed_ms": now_ms}
+    return {"key": letter.mark.encode(), "value": json.dumps(mark).encode()}
 
 
 def count_marks(bootstrap: str, topic: str) -> int:

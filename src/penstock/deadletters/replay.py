@@ -160,12 +160,14 @@ def message_of(letter: Letter, original: Original | None, partitions: Iterable[i
     It goes to the partition it stood in, so that it is where its key belongs even if the key is not known.
     """
     headers = original.headers if original else ()
-    return Message(
-        original.key if original else None,
-        letter.value,
-        (*headers, (REPLAYED_HEADER, letter.address.encode())),
-        letter.origin.partition if letter.origin.partition in partitions else -1,
-    )
+    message: Message = {
+        "key": original.key if original else None,
+        "value": letter.value,
+        "headers": [*headers, (REPLAYED_HEADER, letter.address.encode())],
+    }
+    if letter.origin.partition in partitions:
+        message["partition"] = letter.origin.partition
+    return message
 
 
 def pages(letters: Iterable[Letter]) -> Iterator[list[Letter]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.engine.slots import realtime_sinks, slots_wanted
@@ -15,6 +16,9 @@ from penstock.paths import DataDir
 from penstock.spec import PipelineSpec
 from penstock.toolchain import Java, archive_options
 from penstock.tuning import Value, find, is_tuned, tuned
+
+_POOL = "python.ARROW_DEFAULT_MEMORY_POOL"
+"""For tasks it is in the environment; here Arrow may have looked there already."""
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -45,6 +49,8 @@ def open_spark(
     log = data.logs / f"spark-{spec.name}.log"
     config = data.logs / f"spark-{spec.name}.log4j2.properties"
     config.write_text(_LOG4J.format(path=log))
+    if is_tuned(_POOL):
+        pa.set_memory_pool(pa.system_memory_pool())
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("local"):
@@ -71,6 +77,7 @@ def session_settings(
     settings = {
         **tuned("spark"),
         **tuned("state"),
+        **{f"spark.executorEnv.{name}": set_to for name, set_to in tuned("python").items()},
         "spark.sql.shuffle.partitions": str(spec.grouping.partitions if spec.grouping else 1),
     }
     if kernel:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.sinks.jsontext import rows_json
-from penstock.sinks.producer import Message
+from penstock.sinks.producer import Headers, Message, size_of
 from penstock.sinks.topics import MESSAGE_BYTES
 
 _CUT_BYTES = 64
@@ -24,7 +24,8 @@ def json_rows(key: str) -> Callable[[pa.Table], Iterator[Message]]:
     def encode(rows: pa.Table) -> Iterator[Message]:
         for start in range(0, rows.num_rows, _AT_ONCE):
             some = rows.slice(start, _AT_ONCE)
-            yield from map(Message, map(_bytes, some.column(key).to_pylist()), rows_json(some))
+            for held, text in zip(some.column(key).to_pylist(), rows_json(some), strict=True):
+                yield {"key": _bytes(held), "value": text}
 
     return encode
 
@@ -61,13 +62,13 @@ def _name(row: dict[str, Any]) -> bytes:
 
 
 def _cut(key: bytes, raw: bytes | None, headers: dict[str, Any], max_bytes: int) -> Message:
-    encoded = tuple((name, _bytes(value)) for name, value in headers.items())
-    whole = Message(key, raw, encoded)
-    over = whole.size - max_bytes
+    encoded: Headers = [(name, _bytes(value)) for name, value in headers.items()]
+    whole: Message = {"key": key, "value": raw, "headers": encoded}
+    over = size_of(whole) - max_bytes
     if raw is None or over <= 0:
         return whole
-    encoded = (*encoded, ("penstock.cut", _bytes(len(raw))))
-    return Message(key, raw[: max(0, len(raw) - over - _CUT_BYTES)], encoded)
+    cut = raw[: max(0, len(raw) - over - _CUT_BYTES)]
+    return {"key": key, "value": cut, "headers": [*encoded, ("penstock.cut", _bytes(len(raw)))]}
 
 
 def _bytes(value: object) -> bytes:

@@ -21,6 +21,7 @@ from penstock.sinks.producer import (
     is_fenced,
     producer_settings,
     send_all,
+    size_of,
     transactional_producer,
 )
 from penstock.sinks.protocol import NOTHING, Batch, Position, Refusal, Written, must_write
@@ -228,9 +229,9 @@ def too_large(
 ) -> tuple[Refusal, ...]:
     """The rows whose message the topic does not take; raises if there are any and none may be left out."""
     refused = tuple(
-        Refusal(row, f"{message.size:,} bytes, and the topic takes {max_bytes:,} (max.message.bytes)")
-        for row, message in enumerate(messages)
-        if message.size > max_bytes
+        Refusal(row, f"{size:,} bytes, and the topic takes {max_bytes:,} (max.message.bytes)")
+        for row, size in enumerate(map(size_of, messages))
+        if size > max_bytes
     )
     if refused and not set_aside:
         raise SinkError(
