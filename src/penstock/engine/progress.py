@@ -11,8 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.status import StatusStore
+from penstock.tuning import value
 
 _BATCH = re.compile(r"batch = (\d+)")
+_JOBS_MAX = int(value("spark.ui.retainedJobs"))
+"""Spark forgets what was before."""
 
 
 class Progress:
@@ -23,10 +26,10 @@ class Progress:
 
     def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
         self._query: Any = query._jsq
-        self._jobs = spark.sparkContext.statusTracker()
         self._store = StatusStore(spark)
         self._batch = -1
-        self._job = -1
+        self._jobs = 0
+        """So many of Spark's jobs have been looked at."""
 
     def new(self) -> list[dict[str, Any]]:
         """Reports of the batches since the last call, each with its stages under `stages`."""
@@ -55,14 +58,15 @@ class Progress:
         return [report for report in self._query.recentProgress() if report.batchId() > self._batch]
 
     def _stages(self) -> dict[int, list[dict[str, Any]]]:
-        """The stages of jobs that are new, by batch."""
+        """The stages of the jobs of batches that are over, and were not before, by batch."""
         found: dict[int, list[dict[str, Any]]] = {}
-        jobs = self._jobs.getJobIdsForGroup(str(self._query.runId()))
-        for number in sorted(job for job in jobs if job > self._job):
-            self._job = number
+        run, known = str(self._query.runId()), self._store.jobs()
+        for number in range(max(self._jobs, known - _JOBS_MAX), known):
             job = self._store.job(number)
-            batch = _BATCH.search(job["description"] or "")
-            if batch:
-                stages = [self._store.stage(stage) for stage in job["stageIds"]]
-                found.setdefault(int(batch[1]), []).extend(stages)
+            if job and job["jobGroup"] == run and (said := _BATCH.search(job["description"] or "")):
+                batch = int(said[1])
+                if batch > self._batch:
+                    break
+                found.setdefault(batch, []).extend(self._store.stage(stage) for stage in job["stageIds"])
+            self._jobs = number + 1
         return found

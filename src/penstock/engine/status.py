@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 
@@ -13,12 +14,24 @@ class StatusStore:
 
     def __init__(self, spark: SparkSession) -> None:
         jvm: Any = spark._jvm
-        self._store: Any = spark.sparkContext._jsc.sc().statusStore()
+        context: Any = spark.sparkContext._jsc.sc()
+        self._store, self._scheduler = context.statusStore(), context.dagScheduler()
         self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
 
+    def jobs(self) -> int:
+        """How many there have been: their numbers are those below.
+
+        To ask which are there would be a call for each: Python is given an array of the JVM's item by item.
+        """
+        return int(self._scheduler.numTotalJobs())
+
     def job(self, number: int) -> Any:
-        return self._plain(self._store.job(number))
+        """None for one that is forgotten, or not known yet."""
+        try:
+            return self._plain(self._store.job(number))
+        except Py4JJavaError:
+            return None
 
     def stage(self, number: int) -> Any:
         return self._plain(self._store.lastStageAttempt(number))
