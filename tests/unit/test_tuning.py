@@ -223,7 +223,7 @@ def test_realtime_sinks_are_run_as_they_were() -> None:
         "kafka.acks": "all",
         "kafka.enable.idempotence": "true",
         "kafka.compression.type": "lz4",
-        "kafka.linger.ms": "0",
+        "kafka.linger.ms": "3",
         "kafka.delivery.timeout.ms": "30000",
         "kafka.max.block.ms": "30000",
         "kafka.request.timeout.ms": "10000",
