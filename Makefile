@@ -40,7 +40,7 @@ unit: $(SYNCED) ## Test what needs no services
 integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse, PostgreSQL and Chromium, and try a few of the faults
 	@$(BIN)/python -m tests.chromium
 	@$(BIN)/penstock prepare
-	$(BIN)/pytest tests/faults tests/browser tests/integration -m "sample or not faults" -n 2 --dist worksteal
+	$(BIN)/pytest tests/faults tests/browser tests/integration -m "sample or not faults" -n 3 --dist worksteal
 
 browser: $(SYNCED) ## Test the page alone
 	@$(BIN)/python -m tests.chromium

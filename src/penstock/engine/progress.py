@@ -10,12 +10,9 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.engine.status import StatusStore
-from penstock.tuning import value
+from penstock.engine.status import RunJobs, StatusStore
 
 _BATCH = re.compile(r"batch = (\d+)")
-_JOBS_MAX = int(value("spark.ui.retainedJobs"))
-"""Spark forgets what was before."""
 
 
 class Progress:
@@ -27,9 +24,10 @@ class Progress:
     def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
         self._query: Any = query._jsq
         self._store = StatusStore(spark)
+        self._jobs = RunJobs(self._store, str(self._query.runId()))
         self._batch = -1
-        self._jobs = 0
-        """So many of Spark's jobs have been looked at."""
+        self._not_over: dict[int, list[int]] = {}
+        """The stages of jobs whose batch has not been reported, by batch."""
 
     def new(self) -> list[dict[str, Any]]:
         """Reports of the batches since the last call, each with its stages under `stages`."""
@@ -58,15 +56,10 @@ class Progress:
         return [report for report in self._query.recentProgress() if report.batchId() > self._batch]
 
     def _stages(self) -> dict[int, list[dict[str, Any]]]:
-        """The stages of the jobs of batches that are over, and were not before, by batch."""
-        found: dict[int, list[dict[str, Any]]] = {}
-        run, known = str(self._query.runId()), self._store.jobs()
-        for number in range(max(self._jobs, known - _JOBS_MAX), known):
-            job = self._store.job(number)
-            if job and job["jobGroup"] == run and (said := _BATCH.search(job["description"] or "")):
-                batch = int(said[1])
-                if batch > self._batch:
-                    break
-                found.setdefault(batch, []).extend(self._store.stage(stage) for stage in job["stageIds"])
-            self._jobs = number + 1
-        return found
+        """The stages of the batches that are over, and were not before."""
+        for job in self._jobs.new():
+            if said := _BATCH.search(job["description"] or ""):
+                self._not_over.setdefault(int(said[1]), []).extend(job["stageIds"])
+        over = [batch for batch in self._not_over if batch <= self._batch]
+        found = {batch: map(self._store.stage, self._not_over.pop(batch)) for batch in over}
+        return {batch: [stage for stage in stages if stage] for batch, stages in found.items()}

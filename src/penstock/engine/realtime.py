@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.cleanse import judged
 from penstock.engine.query import Query
-from penstock.engine.slots import unread_partitions
+from penstock.engine.slots import Reading
 from penstock.engine.source import starting_offsets
 from penstock.errors import PenstockError
 from penstock.sinks.topics import ensure_topics
@@ -98,6 +98,7 @@ class RealtimeQuery(Query):
     def _watch(self, query: StreamingQuery, stop: threading.Event) -> None:
         ready = False
         looked_s = read_s = time.monotonic()
+        reading = Reading(self.rows.sparkSession, query)
         while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]
             now_s = time.monotonic()
             if stop.is_set():
@@ -105,7 +106,7 @@ class RealtimeQuery(Query):
             if ready and now_s - looked_s < _LOOK_EVERY_S:
                 continue
             looked_s = now_s
-            unread = unread_partitions(self.rows.sparkSession, query)
+            unread = reading.unread()
             if not unread:
                 read_s = now_s
             elif now_s - read_s > _UNREAD_MAX_S:

@@ -7,6 +7,7 @@ import time
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.engine.status import RunJobs, StatusStore
 from penstock.errors import PenstockError
 from penstock.spec import KafkaSink, PipelineSpec
 
@@ -58,15 +59,23 @@ def _slots(spark: SparkSession) -> int:
     return sum(executors.apply(i).maxTasks() for i in range(executors.size()))
 
 
-def unread_partitions(spark: SparkSession, query: StreamingQuery) -> int | None:
-    """How many partitions of a realtime query no task reads at this moment; None between its batches."""
-    tracker = spark.sparkContext.statusTracker()
-    for number in tracker.getJobIdsForGroup(str(query.runId)):
-        job = tracker.getJobInfo(number)
-        if job is not None and job.status == "RUNNING":
-            stages = [stage for id_ in job.stageIds if (stage := tracker.getStageInfo(id_)) is not None]
-            # A job is there a moment before its stage is.
-            return (
-                sum(s.numTasks - s.numActiveTasks - s.numCompletedTasks for s in stages) if stages else None
-            )
-    return None
+class Reading:
+    """Whether all partitions of a realtime query are read. Each of its batches is one job."""
+
+    def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
+        self._store = StatusStore(spark)
+        self._jobs = RunJobs(self._store, str(query.runId))
+        self._job: int | None = None
+
+    def unread(self) -> int | None:
+        """How many partitions no task reads at this moment; None between batches."""
+        for job in self._jobs.new():
+            self._job = job["jobId"]
+        job = self._store.job(self._job) if self._job is not None else None
+        if job is None or job["status"] != "RUNNING":
+            return None
+        # A job is there a moment before its stage is.
+        stages = [stage for number in job["stageIds"] if (stage := self._store.stage(number))]
+        if not stages:
+            return None
+        return sum(int(s["numTasks"] - s["numActiveTasks"] - s["numCompleteTasks"]) for s in stages)
