@@ -36,7 +36,7 @@ lint: $(SYNCED) ## Check style, types and layering
 unit: $(SYNCED) ## Test what needs no services
 	$(BIN)/pytest tests/unit -n 2
 
-# Two at a time, each with services and a Spark of its own: most of a test is waiting.
+# Three at a time, each with services and a Spark of its own: most of a test is waiting.
 integration: $(SYNCED) ## Test on real Kafka, Spark, ClickHouse, PostgreSQL and Chromium, and try a few of the faults
 	@$(BIN)/python -m tests.chromium
 	@$(BIN)/penstock prepare

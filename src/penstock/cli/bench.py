@@ -140,7 +140,7 @@ WarmUpOption = Annotated[float, typer.Option(min=0, help="Seconds before that.")
 @bench.command()
 def latency(
     rate: Annotated[list[str] | None, typer.Option(help="Events a second. Repeatable.")] = None,
-    seconds: SecondsOption = 60,
+    seconds: SecondsOption = 120,
     warm_up: WarmUpOption = 90,
     tier: Annotated[
         list[str] | None,

@@ -60,7 +60,7 @@ def size_of(message: Message) -> int:
 
 
 class Deliveries:
-    """Hears of every record's delivery, and keeps the first reason why one failed."""
+    """Hears of records that were not delivered, and keeps the first reason."""
 
     def __init__(self) -> None:
         self.failure: KafkaError | None = None
