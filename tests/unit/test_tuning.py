@@ -136,6 +136,7 @@ def test_spark_is_given_what_it_was_tried_with() -> None:
         "spark.sql.streaming.checkpointFileManagerClass": (
             f"{STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
+        "spark.sql.streaming.pollingDelay": "50ms",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.speculation": "false",

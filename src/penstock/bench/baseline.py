@@ -15,7 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from penstock.bench.drain import Drained, with_end
-from penstock.bench.followed import Followed, drained
+from penstock.bench.followed import Followed, drain
 from penstock.bench.result import Column, Result, Row, Spread, Value
 from penstock.bench.rig import alone, fill
 from penstock.bench.running import running_pipeline, without
@@ -24,7 +24,6 @@ from penstock.bench.stores import single_inserts_per_s
 from penstock.bench.surge import SURGE_S, TIMES, WARM_UP_S, Rated, measure_surge
 from penstock.bench.variants import DEFAULTS, PAYMENTS, SESSIONS, STRATEGY, VARIANTS, Variant, described
 from penstock.bench.writers import payments
-from penstock.errors import PenstockError
 from penstock.local.services import Services
 from penstock.paths import DataDir
 from penstock.spec import to_toml
@@ -48,8 +47,6 @@ THROUGHPUT_AIM, P99_AIM = 2.8, 0.65
 _SHARE = 0.7
 """Of what the defaults can do."""
 _SAME = 0.01
-_DRAINED_WITHIN_S = 300.0
-_SAMPLED_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -134,7 +131,7 @@ def _payments(
             fill(kafka, spec.source.topic, spec.source.partitions, payments(count))
             with without(variant.untuned), running_pipeline(data, spec) as process:
                 pipeline = Followed(process, data.runs / spec.name)
-                done, rated = _drain(pipeline, count), None
+                done, rated = drain(pipeline, count), None
                 if variant.is_rated:
                     rate_eps = rate_eps or rate_for(done.events_per_s)
                     file = data.root / f"{spec.name}.toml"
@@ -156,22 +153,8 @@ def _sessions(homes: Mapping[str, Home], events: int, rounds: int) -> Iterator[t
                 filled[variant.name] = fill(kafka, spec.source.topic, spec.source.partitions, sent)
             with without(variant.untuned), running_pipeline(data, spec) as process:
                 pipeline = Followed(process, data.runs / spec.name)
-                done = _drain(pipeline, filled[variant.name], closed=1)
+                done = drain(pipeline, filled[variant.name], closed=1)
             yield variant, Measured(filled[variant.name], done)
-
-
-def _drain(pipeline: Followed, events: int, *, closed: int = 0) -> Drained:
-    """Until all is written, and sessions are closed, which they are all at once."""
-    if not pipeline.until(
-        lambda: pipeline.records >= events and pipeline.closed >= closed, _DRAINED_WITHIN_S
-    ):
-        raise PenstockError(
-            f"{pipeline.records:,} of {events:,} records within {_DRAINED_WITHIN_S:.0f} s",
-            hint="Ask for fewer events.",
-        )
-    ended_ms = pipeline.batches[-1].at_ms
-    pipeline.until(lambda: pipeline.now_ms >= ended_ms, _SAMPLED_WITHIN_S)
-    return drained(pipeline.batches, pipeline.loads)
 
 
 def rate_for(events_per_s: float) -> int:

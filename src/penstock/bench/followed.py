@@ -17,6 +17,8 @@ from penstock.observe.run import RunReader
 from penstock.observe.samples import Load
 
 _LOOK_S = 0.2
+_DRAINED_WITHIN_S = 300.0
+_SAMPLED_WITHIN_S = 10.0
 
 
 @dataclass
@@ -75,6 +77,20 @@ class Followed:
                     pass
 
 
+def drain(pipeline: Followed, events: int, *, closed: int = 0) -> Drained:
+    """Until all is written, and sessions are closed, which they are all at once."""
+    if not pipeline.until(
+        lambda: pipeline.records >= events and pipeline.closed >= closed, _DRAINED_WITHIN_S
+    ):
+        raise PenstockError(
+            f"{pipeline.records:,} of {events:,} records within {_DRAINED_WITHIN_S:.0f} s",
+            hint="Ask for fewer events.",
+        )
+    ended_ms = pipeline.batches[-1].at_ms
+    pipeline.until(lambda: pipeline.now_ms >= ended_ms, _SAMPLED_WITHIN_S)
+    return drained(pipeline.batches, pipeline.loads)
+
+
 def drained(batches: Sequence[Batch], loads: Sequence[Load]) -> Drained:
     """What the batches behind the first took, up to the last that did anything."""
     busy = [batch for batch in batches if batch.receipt.records or batch.receipt.closed]
@@ -87,13 +103,13 @@ def drained(batches: Sequence[Batch], loads: Sequence[Load]) -> Drained:
     return Drained(
         events=sum(batch.receipt.records for batch in others),
         seconds=(ended_ms - began_ms) / 1000,
-        cpu_s=_cpu_s(loads, ended_ms) - _cpu_s(loads, began_ms),
+        cpu_s=cpu_s(loads, ended_ms) - cpu_s(loads, began_ms),
         rss_mb=max(sum(process.rss_bytes for process in load.processes) for load in loads) / 1e6,
         sessions=sum(batch.receipt.closed for batch in batches),
     )
 
 
-def _cpu_s(loads: Sequence[Load], at_ms: int) -> float:
+def cpu_s(loads: Sequence[Load], at_ms: int) -> float:
     """What all processes had used by then, between two samples in proportion."""
     used = [sum(process.cpu_s for process in load.processes) for load in loads]
     return float(np.interp(at_ms, [load.at_ms for load in loads], used))

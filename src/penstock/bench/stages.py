@@ -55,16 +55,16 @@ _POLL = 5_000
 _IDLE_S = 5.0
 
 
-def chunks(plan: ClickstreamPlan, events: int) -> Iterator[ClickChunk]:
+def chunks(plan: ClickstreamPlan, events: int, start_ms: int = _START_MS) -> Iterator[ClickChunk]:
     """So many clicks, as if sent at 20,000 a second."""
     stream = plan.records("bench", _EPS)
     for sent in range(0, events, _CHUNK):
-        yield stream.chunk(min(_CHUNK, events - sent), _START_MS + sent * 1000 // _EPS)
+        yield stream.chunk(min(_CHUNK, events - sent), start_ms + sent * 1000 // _EPS)
 
 
-def clicks(plan: ClickstreamPlan, events: int) -> Iterator[list[Message]]:
+def clicks(plan: ClickstreamPlan, events: int, start_ms: int = _START_MS) -> Iterator[list[Message]]:
     """The same on the wire."""
-    return map(plan.encoder("bench").encode, chunks(plan, events))
+    return map(plan.encoder("bench").encode, chunks(plan, events, start_ms))
 
 
 def reference_plan(users: int = 200_000) -> ClickstreamPlan:

@@ -80,7 +80,7 @@ def rated(
     surge: Span,
 ) -> Rated:
     """What was seen of both. A batch belongs to the steady rate if all of it does."""
-    calm = [b for b in batches if b.receipt.started_at_ms in steady and b.at_ms in steady]
+    calm = within(batches, steady)
     back_s = recovery_s(lags, steady, surge.ended_ms)
     over_ms = lags[-1].at_ms if back_s is None else surge.ended_ms + round(back_s * 1000)
     stormy = [batch for batch in batches if surge.began_ms <= batch.at_ms <= over_ms]
@@ -88,12 +88,12 @@ def rated(
         raise PenstockError(
             "not one batch was done in time", hint="Ask for a lower --rate, or for more --seconds."
         )
-    usual = _latency(calm).percentiles()
+    usual = latency_of(calm).percentiles()
     return Rated(
         rate_eps=rate_eps,
         p50_ms=usual.p50,
         p99_ms=usual.p99,
-        surge_p99_ms=_latency(stormy).percentiles().p99,
+        surge_p99_ms=latency_of(stormy).percentiles().p99,
         longest_batch_ms=max(batch.receipt.total_ms for batch in stormy),
         lag_max=max(lag.total for lag in lags if surge.began_ms <= lag.at_ms <= over_ms),
         recovered_s=back_s,
@@ -101,7 +101,12 @@ def rated(
     )
 
 
-def _latency(batches: Sequence[Batch]) -> Latency:
+def within(batches: Sequence[Batch], steady: Span) -> list[Batch]:
+    """The batches that began and ended in a span."""
+    return [batch for batch in batches if batch.receipt.started_at_ms in steady and batch.at_ms in steady]
+
+
+def latency_of(batches: Sequence[Batch]) -> Latency:
     whole = Latency()
     for batch in batches:
         whole.add(batch.latency)
@@ -113,11 +118,11 @@ def measure_surge(
 ) -> Rated:
     """Send at the rate, and for a while at five times it; wait for so long for lag to be back."""
     whole_s = WARM_UP_S + seconds + _SENDS_WITHIN_S + SURGE_S + within_s + _SLACK_S
-    with _sending(data, file, rate_eps, whole_s) as began_ms:
+    with sending(data, file, rate_eps, whole_s) as began_ms:
         steady_ms = began_ms + round((WARM_UP_S + seconds) * 1000)
         if not pipeline.until(lambda: pipeline.now_ms >= steady_ms, WARM_UP_S + seconds + _SLACK_S):
             raise PenstockError("the pipeline's lag cannot be told")
-        with _sending(data, file, rate_eps * (TIMES - 1), SURGE_S) as surge_ms:
+        with sending(data, file, rate_eps * (TIMES - 1), SURGE_S) as surge_ms:
             steady = Span(began_ms + round(WARM_UP_S * 1000), surge_ms)
             surge = Span(surge_ms, surge_ms + round(SURGE_S * 1000))
             pipeline.until(
@@ -127,8 +132,8 @@ def measure_surge(
 
 
 @contextmanager
-def _sending(data: DataDir, file: Path, rate_eps: int, seconds: float) -> Iterator[int]:
-    """A producer, and the moment it began to send."""
+def sending(data: DataDir, file: Path, rate_eps: int, seconds: float) -> Iterator[int]:
+    """A producer that sends to the pipeline of a file, and the moment it began to send."""
     stats = data.root / f"sending-{time.monotonic_ns()}.jsonl"
     command = [sys.executable, "-m", "penstock.cli", "produce", str(file), "--data", str(data.root)]
     command += ["--rate", str(rate_eps), "--seconds", str(seconds), "--stats", str(stats), "--with-parent"]

@@ -294,6 +294,36 @@ def baseline(
         show(work.measure(events, rounds, load, say), json, html)
 
 
+@bench.command()
+def settings(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="As `penstock explain` has them; * stands for anything. By default all, area by area."
+        ),
+    ] = None,
+    events: EventsOption = "1,000,000",
+    rate: RateOption = "5,000",
+    seconds: SecondsOption = 30,
+    rounds: Annotated[int, typer.Option(min=1, help="Each run is a process of its own.")] = 1,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+) -> None:
+    """What single settings of ours do: the clickstream without each of them, and as it is.
+
+    A run takes more than a minute. What is less than runs of the same differ by is not told of.
+
+    Examples:
+      penstock bench settings
+      penstock bench settings source.kafka.max.poll.records 'state.*' --rounds 3
+    """
+    from penstock.bench import settings as work
+
+    with readable_errors():
+        wanted = work.Work(_number(events), _number(rate), seconds)
+        show(work.measure(names or work.by_area(), wanted, rounds, say), json, html)
+
+
 def show(result: Result, json: Path | None, html: Path | None) -> None:
     """A table on the terminal, and files where they are asked for."""
     table = _table(result) if len(result.columns) <= _WIDE else _lying(result)

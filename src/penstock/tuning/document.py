@@ -46,7 +46,8 @@ services that `penstock up` started go on with what they were started with.
 What depends on the spec or the machine has a rule instead of a value; [plan.md](plan.md) helps with those.
 
 `penstock bench baseline` measures all of them at once, together with engine, partitions and batches: the
-shipped pipelines against themselves with defaults everywhere.
+shipped pipelines against themselves with defaults everywhere. `penstock bench settings` measures them one by
+one, or area by area: the clickstream without each, and as it is.
 """
 
 

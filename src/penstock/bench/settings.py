@@ -1,0 +1,190 @@
+"""What a setting does by itself: the shipped clickstream with it turned back to its default, and as it is.
+
+Every run has services, data and a process of its own: a setting may be any of theirs. A full topic comes
+first, which warms the JVM up as well; then a steady rate, for the latency of live sessions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from penstock.bench.drain import Drained
+from penstock.bench.followed import Followed, cpu_s, drain
+from penstock.bench.latency import own_data
+from penstock.bench.result import Column, Result, Row, Spread, in_words
+from penstock.bench.rig import alone, fill
+from penstock.bench.running import running_pipeline, without
+from penstock.bench.stages import REFERENCE, clicks
+from penstock.bench.surge import WARM_UP_S, Span, latency_of, sending, within
+from penstock.errors import PenstockError
+from penstock.local.services import Services
+from penstock.paths import DataDir, shipped
+from penstock.spec import PipelineSpec, load, to_toml
+from penstock.tuning import settings, untuned
+
+_OTHER_WORK = ("realtime", "realtime-source", "realtime-sink", "postgres", "postgres-session")
+"""Areas that have no part in this one."""
+OURS = "all as they are"
+COLUMNS = (
+    Column("without", "without"),
+    Column("events_per_s", "full topic: events/s", drawn=True),
+    Column("cpu_s_per_million", "CPU-s per million", 1, drawn=True),
+    Column("rss_mb", "memory, MB", drawn=True),
+    Column("p50_ms", "at the rate: p50, ms", drawn=True),
+    Column("p99_ms", "p99, ms", drawn=True),
+    Column("cores", "cores busy", 2, drawn=True),
+)
+_FIGURES = {
+    "events_per_s": "throughput",
+    "cpu_s_per_million": "CPU",
+    "rss_mb": "memory",
+    "p50_ms": "p50",
+    "p99_ms": "p99",
+    "cores": "CPU at the rate",
+}
+_TOGETHER = 3
+"""So many are tried between two runs with all as they are: the machine may be another one by then."""
+_AGO_MS = 300_000
+_SLACK_S = 30.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run."""
+
+    drained: Drained
+    p50_ms: float
+    p99_ms: float
+    cores: float
+    """Busy at the steady rate, of Spark and Python."""
+
+    def figures(self) -> Mapping[str, float]:
+        done = self.drained
+        return {
+            "events_per_s": done.events_per_s,
+            "cpu_s_per_million": done.cpu_s_per_million,
+            "rss_mb": done.rss_mb,
+            "p50_ms": self.p50_ms,
+            "p99_ms": self.p99_ms,
+            "cores": self.cores,
+        }
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every run has to do."""
+
+    events: int
+    """In the topic when it begins."""
+    rate_eps: int
+    seconds: float
+
+
+def measure(names: Sequence[str], work: Work, rounds: int, say: Callable[[str], None]) -> Result:
+    """Without each of these, as PENSTOCK_UNTUNED names them, in turns."""
+    for name in names:
+        untuned(name)
+    found: dict[str, list[Measured]] = {OURS: []}
+    with alone():
+        for name in in_turns(names, rounds):
+            with without("" if name == OURS else name), own_data() as data:
+                one = _run(data, work)
+            found.setdefault(name, []).append(one)
+            say(_line(name, one))
+    return Result(
+        "settings",
+        f"The shipped clickstream: {work.events:,} clicks that were there already, into Kafka and ClickHouse,"
+        f" the first batch not counted; then {work.rate_eps:,} a second for {work.seconds:.0f} s, behind"
+        f" {WARM_UP_S:.0f} s that are not counted. {in_words(rounds)} in turns, each run a process of its own"
+        " on services of its own. CPU and memory are those of Spark and Python.",
+        COLUMNS,
+        [row(name, runs) for name, runs in found.items()],
+        list(findings(found)),
+    )
+
+
+def by_area() -> list[str]:
+    """All settings that have a part in this work and may be turned back, area by area."""
+    names = [one.area.name for one in settings() if not one.correctness and one.area.name not in _OTHER_WORK]
+    return [f"{name}.*" for name in dict.fromkeys(names)]
+
+
+def in_turns(names: Sequence[str], rounds: int) -> Iterator[str]:
+    """Each once a round, with a run of ours before every few and one at the end."""
+    for _ in range(rounds):
+        for place, name in enumerate(names):
+            if place % _TOGETHER == 0:
+                yield OURS
+            yield name
+    yield OURS
+
+
+def _run(data: DataDir, work: Work) -> Measured:
+    spec = _described()
+    services = Services(data, tie_to_parent=True, only=("kafka", "clickhouse"))
+    kafka = services.start().kafka
+    try:
+        REFERENCE.write_reference(data.reference)
+        # In the past, so that what is sent later is not late.
+        ago_ms = time.time_ns() // 1_000_000 - _AGO_MS
+        fill(kafka, spec.source.topic, spec.source.partitions, clicks(REFERENCE, work.events, ago_ms))
+        with running_pipeline(data, spec) as process:
+            pipeline = Followed(process, data.runs / spec.name)
+            done = drain(pipeline, work.events)
+            file = data.root / "settings.toml"
+            file.write_text(to_toml(spec))
+            whole_s = WARM_UP_S + work.seconds
+            with sending(data, file, work.rate_eps, whole_s + _SLACK_S) as began_ms:
+                steady = Span(began_ms + round(WARM_UP_S * 1000), began_ms + round(whole_s * 1000))
+                pipeline.until(lambda: pipeline.now_ms >= steady.ended_ms, whole_s + _SLACK_S)
+            return seen(done, pipeline, steady)
+    finally:
+        services.stop()
+
+
+def _described() -> PipelineSpec:
+    return load(shipped("pipelines") / "clickstream.toml", environ={})
+
+
+def seen(done: Drained, pipeline: Followed, steady: Span) -> Measured:
+    calm = within(pipeline.batches, steady)
+    if not calm:
+        raise PenstockError(
+            "not one batch was done at the steady rate", hint="Ask for a lower --rate, or for more --seconds."
+        )
+    told = latency_of(calm).percentiles()
+    used_s = cpu_s(pipeline.loads, steady.ended_ms) - cpu_s(pipeline.loads, steady.began_ms)
+    return Measured(done, told.p50, told.p99, used_s * 1000 / (steady.ended_ms - steady.began_ms))
+
+
+def _line(name: str, one: Measured) -> str:
+    done = one.drained
+    return (
+        f"{name:40} {done.events_per_s:9,.0f}/s {done.cpu_s_per_million:6.1f} CPU-s per million"
+        f"   p50 {one.p50_ms:6,.0f} ms   p99 {one.p99_ms:6,.0f} ms   {one.cores:.2f} cores"
+    )
+
+
+def row(name: str, runs: Sequence[Measured]) -> Row:
+    return {"without": name, **{key: Spread.of(values) for key, values in _by_figure(runs).items()}}
+
+
+def findings(found: Mapping[str, Sequence[Measured]]) -> Iterator[str]:
+    """Without each against all as they are; what is within the spread of that is not told."""
+    ours = _by_figure(found[OURS])
+    for name, runs in found.items():
+        if name == OURS:
+            continue
+        told = []
+        for key, values in _by_figure(runs).items():
+            middle = median(values)
+            if not min(ours[key]) <= middle <= max(ours[key]):
+                told.append(f"{_FIGURES[key]} {middle / median(ours[key]):.2f} times")
+        yield f"without {name}: {', '.join(told) or 'no difference to be seen'}"
+
+
+def _by_figure(runs: Sequence[Measured]) -> dict[str, list[float]]:
+    return {key: [run.figures()[key] for run in runs] for key in _FIGURES}
