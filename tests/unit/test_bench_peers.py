@@ -12,9 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.bench.drain import Drained, Meter
 from penstock.bench.peers.child import run_rounds
 from penstock.bench.peers.job import Done, First, Job, mark, write_lookups
 from penstock.bench.peers.sessions import SCHEMA, differences, expected, sent
+from penstock.bench.side_by_side import Done as OneRound
+from penstock.bench.side_by_side import ratios, row
 from penstock.errors import PenstockError
 from penstock.produce.clickstream import ClickstreamPlan
 
@@ -203,3 +206,35 @@ def test_a_child_and_all_that_it_started_is_ended_with_its_rounds(tmp_path: Path
     ended = [psutil.Process(int(pid)) for pid in pids.read_text().split() if psutil.pid_exists(int(pid))]
     _, alive = psutil.wait_procs(ended, timeout=10)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def one_round(seconds: float, cpu_s: float, *problems: str) -> OneRound:
+    return OneRound(Drained(1_000, seconds, cpu_s, rss_mb=500.0, sessions=7), problems)
+
+
+def test_each_peer_is_held_against_the_rounds_of_ours_beside_it() -> None:
+    """The machine becomes half as fast before the last peer, and one cannot be had."""
+    ours = [one_round(10, 20), one_round(10, 20), one_round(10, 20), one_round(20, 40), one_round(20, 40)]
+    peers = {
+        "fast": [one_round(8, 16), one_round(8, 20), one_round(8, 30)],
+        "missing": [],
+        "changing": [one_round(15, 30)],
+        "slow": [one_round(40, 40)],
+    }
+    assert list(ratios(ours, peers)) == [
+        "penstock tuned / fast: 0.80 of the throughput, 1.00 of the CPU",
+        "penstock tuned / changing: 1.12 of the throughput, 1.00 of the CPU",
+        "penstock tuned / slow: 2.00 of the throughput, 1.00 of the CPU",
+    ]
+
+
+def test_a_job_is_as_checked_as_all_of_its_rounds() -> None:
+    assert row("fast", "exactly_once", [one_round(8, 16)])["checked"] is True
+    assert (
+        row("fast", "exactly_once", [one_round(8, 16), one_round(8, 16, "u1@1: missing")])["checked"] is False
+    )
+
+
+def test_cpu_is_counted_between_two_moments() -> None:
+    meter = Meter([], _used=[(0.0, 5.0), (1.0, 6.0), (2.0, 10.0)])
+    assert meter.cpu_s(0.5, 1.5) == 2.5

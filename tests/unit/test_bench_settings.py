@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.bench.drain import Drained
-from penstock.bench.settings import COLUMNS, OURS, Measured, Work, by_area, findings, in_turns, measure, row
+from penstock.bench.result import Spread
+from penstock.bench.settings import COLUMNS, OURS, Measured, Work, by_area, findings, in_turns, measure, rows
 from penstock.errors import PenstockError
 from penstock.tuning import settings, untuned
 
@@ -15,23 +16,34 @@ DONE = Drained(events=1_000, seconds=10.0, cpu_s=20.0, rss_mb=800.0, sessions=50
 RUN = Measured(DONE, p50_ms=500.0, p99_ms=1_000.0, cores=0.8)
 
 
-def test_ours_is_tried_again_among_the_others() -> None:
-    assert list(in_turns(["a", "b", "c", "d"], 1)) == [OURS, "a", "b", "c", OURS, "d", OURS]
+def test_ours_is_tried_on_either_side_of_each() -> None:
+    assert list(in_turns(["a", "b"], 1)) == [OURS, "a", OURS, "b", OURS]
     assert list(in_turns(["a"], 2)) == [OURS, "a", OURS, "a", OURS]
 
 
-def test_what_is_within_the_spread_of_ours_is_not_told() -> None:
-    ours = [RUN, replace(RUN, p99_ms=1_200.0)]
-    same = [replace(RUN, p99_ms=1_100.0)]
-    slower = [replace(RUN, p99_ms=2_200.0, drained=replace(DONE, seconds=20.0))]
-    assert list(findings({OURS: ours, "state.*": same, "jvm.*": slower})) == [
+def test_a_run_is_held_against_those_beside_it() -> None:
+    """The machine becomes half as fast behind the second run of ours."""
+    slow = replace(DONE, seconds=20.0)
+    runs = [
+        (OURS, RUN),
+        ("state.*", replace(RUN, p99_ms=1_100.0)),
+        (OURS, replace(RUN, p99_ms=1_200.0)),
+        ("jvm.*", replace(RUN, p99_ms=4_400.0, drained=replace(slow, seconds=80.0))),
+        (OURS, replace(RUN, p99_ms=1_200.0, drained=slow)),
+    ]
+    noise, *told = findings(runs)
+    assert "throughput up to 2.00 times apart" in noise
+    assert "p99 up to 1.20 times apart" in noise
+    assert told == [
         "without state.*: no difference to be seen",
-        "without jvm.*: throughput 0.50 times, p99 2.00 times",
+        "without jvm.*: throughput 0.17 times, p99 3.67 times",
     ]
 
 
 def test_a_row_has_every_column() -> None:
-    assert set(row("jvm.*", [RUN])) == {column.key for column in COLUMNS}
+    [ours, other] = rows([(OURS, RUN), ("jvm.*", RUN), (OURS, replace(RUN, p99_ms=2_000.0))])
+    assert set(ours) == set(other) == {column.key for column in COLUMNS}
+    assert ours["p99_ms"] == Spread(1_500.0, 1_000.0, 2_000.0)
 
 
 def test_by_area_all_but_those_of_other_works_are_turned_back() -> None:

@@ -72,13 +72,13 @@ def test_a_setting_of_correctness_is_said_to_be_one() -> None:
 
 
 def test_what_is_turned_back_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(UNTUNED, "sink.linger.ms")
-    assert f"turned back by {UNTUNED}: sink.linger.ms" in rows(explain())
-    assert f"turned back to the default by {UNTUNED}" in rows(explain("sink.linger.ms"))
+    monkeypatch.setenv(UNTUNED, "sink.compression.type")
+    assert f"turned back by {UNTUNED}: sink.compression.type" in rows(explain())
+    assert f"turned back to the default by {UNTUNED}" in rows(explain("sink.compression.type"))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "near"), [("sink.lingr.ms", "sink.linger.ms"), ("stat", "state"), ("acs", "acks")]
+    ("wrong", "near"), [("sink.compresion.type", "sink.compression.type"), ("stat", "state"), ("acs", "acks")]
 )
 def test_an_unknown_name_is_answered_with_the_nearest(wrong: str, near: str) -> None:
     result = explain(wrong)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 import psutil
 
 from penstock.bench.inprocess import Run
@@ -44,7 +45,7 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True)
 class Drained:
-    """What one run took, from its start to its last row."""
+    """What one run took, from the first record that is read to the last row."""
 
     events: int
     seconds: float
@@ -97,14 +98,12 @@ def described(job: str, guarantee: str, name: str) -> PipelineSpec:
 
 
 def drain(rig: Rig, spec: PipelineSpec, events: int) -> Drained:
-    with metered([psutil.Process(), rig.jvm]) as meter:
-        began = time.perf_counter()
-        with Run(rig, spec) as pipeline:
-            # All sessions but the last close at once, in a batch without records.
-            pipeline.wait_for(events, _WITHIN_S, closed=1)
-            ended, _ = pipeline.receipts[-1]
-            meter.stop()
-    return Drained(events, ended - began, meter.cpu_s, meter.rss_mb, pipeline.closed)
+    with metered([psutil.Process(), rig.jvm]) as meter, Run(rig, spec) as pipeline:
+        # All sessions but the last close at once, in a batch without records.
+        pipeline.wait_for(events, _WITHIN_S, closed=1)
+    (first_s, first), (ended_s, _) = pipeline.receipts[0], pipeline.receipts[-1]
+    began_s = first_s - first.total_ms / 1000
+    return Drained(events, ended_s - began_s, meter.cpu_s(began_s, ended_s), meter.rss_mb, pipeline.closed)
 
 
 @dataclass
@@ -113,30 +112,31 @@ class Meter:
 
     processes: Sequence[psutil.Process]
     rss_mb: float = 0.0
-    cpu_s: float = 0.0
+    _used: list[tuple[float, float]] = field(default_factory=list)
+    """By a moment, in CPU seconds."""
     _over: threading.Event = field(default_factory=threading.Event)
 
-    def __post_init__(self) -> None:
-        self._began_s = self._used_s()
-
     def look(self) -> None:
-        while not self._over.wait(_LOOK_S):
+        """Until it is over, and once more."""
+        over = False
+        while not over:
+            over = self._over.wait(_LOOK_S)
+            times = [process.cpu_times() for process in self.processes]
+            self._used.append((time.perf_counter(), sum(one.user + one.system for one in times)))
             self.rss_mb = max(self.rss_mb, sum(p.memory_info().rss for p in self.processes) / 1e6)
 
     def stop(self) -> None:
-        """What is used from now on is not counted."""
-        if not self._over.is_set():
-            self._over.set()
-            self.cpu_s = self._used_s() - self._began_s
+        self._over.set()
 
-    def _used_s(self) -> float:
-        times = [process.cpu_times() for process in self.processes]
-        return float(sum(one.user + one.system for one in times))
+    def cpu_s(self, began_s: float, ended_s: float) -> float:
+        """What was used from one moment to another, by the clock of time.perf_counter."""
+        moments, used = zip(*self._used, strict=True)
+        return float(np.interp(ended_s, moments, used) - np.interp(began_s, moments, used))
 
 
 @contextmanager
 def metered(processes: Sequence[psutil.Process]) -> Iterator[Meter]:
-    """Count from now until the end, or until it is told to stop."""
+    """Count from now until the end."""
     meter = Meter(processes)
     looking = threading.Thread(target=meter.look, daemon=True)
     looking.start()
@@ -173,7 +173,8 @@ def measure(
     return Result(
         "drain",
         f"{events:,} clicks that were there already, into sessions on a Kafka topic; {in_words(rounds)} in"
-        " turns behind one that warms up. CPU is that of Spark and Python.",
+        " turns behind one that warms up, each from the first record that is read to the last session that is"
+        " written. CPU is that of Spark and Python.",
         COLUMNS,
         [row(job, guarantee, found) for (job, guarantee), found in measured.items()],
     )

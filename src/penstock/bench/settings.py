@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from penstock.bench.drain import Drained
@@ -45,8 +46,6 @@ _FIGURES = {
     "p99_ms": "p99",
     "cores": "CPU at the rate",
 }
-_TOGETHER = 3
-"""So many are tried between two runs with all as they are: the machine may be another one by then."""
 _AGO_MS = 300_000
 _SLACK_S = 30.0
 
@@ -87,22 +86,23 @@ def measure(names: Sequence[str], work: Work, rounds: int, say: Callable[[str], 
     """Without each of these, as PENSTOCK_UNTUNED names them, in turns."""
     for name in names:
         untuned(name)
-    found: dict[str, list[Measured]] = {OURS: []}
+    runs: list[tuple[str, Measured]] = []
     with alone():
         for name in in_turns(names, rounds):
             with without("" if name == OURS else name), own_data() as data:
                 one = _run(data, work)
-            found.setdefault(name, []).append(one)
+            runs.append((name, one))
             say(_line(name, one))
     return Result(
         "settings",
         f"The shipped clickstream: {work.events:,} clicks that were there already, into Kafka and ClickHouse,"
         f" the first batch not counted; then {work.rate_eps:,} a second for {work.seconds:.0f} s, behind"
-        f" {WARM_UP_S:.0f} s that are not counted. {in_words(rounds)} in turns, each run a process of its own"
-        " on services of its own. CPU and memory are those of Spark and Python.",
+        f" {WARM_UP_S:.0f} s that are not counted. {in_words(rounds)} in turns, with a run of ours on either"
+        " side of each; every run is a process of its own on services of its own. CPU and memory are those of"
+        " Spark and Python.",
         COLUMNS,
-        [row(name, runs) for name, runs in found.items()],
-        list(findings(found)),
+        rows(runs),
+        list(findings(runs)),
     )
 
 
@@ -113,11 +113,10 @@ def by_area() -> list[str]:
 
 
 def in_turns(names: Sequence[str], rounds: int) -> Iterator[str]:
-    """Each once a round, with a run of ours before every few and one at the end."""
+    """Each once a round, and a run of ours on either side of it: the machine may soon be another one."""
     for _ in range(rounds):
-        for place, name in enumerate(names):
-            if place % _TOGETHER == 0:
-                yield OURS
+        for name in names:
+            yield OURS
             yield name
     yield OURS
 
@@ -168,23 +167,36 @@ def _line(name: str, one: Measured) -> str:
     )
 
 
-def row(name: str, runs: Sequence[Measured]) -> Row:
-    return {"without": name, **{key: Spread.of(values) for key, values in _by_figure(runs).items()}}
+def rows(runs: Sequence[tuple[str, Measured]]) -> list[Row]:
+    found: dict[str, list[Measured]] = {}
+    for name, one in runs:
+        found.setdefault(name, []).append(one)
+    return [{"without": name, **_spreads(all_of)} for name, all_of in found.items()]
 
 
-def findings(found: Mapping[str, Sequence[Measured]]) -> Iterator[str]:
-    """Without each against all as they are; what is within the spread of that is not told."""
-    ours = _by_figure(found[OURS])
-    for name, runs in found.items():
+def _spreads(runs: Sequence[Measured]) -> dict[str, Spread]:
+    return {key: Spread.of([run.figures()[key] for run in runs]) for key in _FIGURES}
+
+
+def findings(runs: Sequence[tuple[str, Measured]]) -> Iterator[str]:
+    """Without each against the runs of ours beside it; not what two of ours in a row differ by as well."""
+    ours = [one.figures() for name, one in runs if name == OURS]
+    noise = {key: max(_apart(one[key], other[key]) for one, other in pairwise(ours)) for key in _FIGURES}
+    yield "two runs of ours in a row: " + ", ".join(
+        f"{_FIGURES[key]} up to {most:.2f} times apart" for key, most in noise.items()
+    )
+    times: dict[str, dict[str, list[float]]] = {}
+    for place, (name, one) in enumerate(runs):
         if name == OURS:
             continue
-        told = []
-        for key, values in _by_figure(runs).items():
-            middle = median(values)
-            if not min(ours[key]) <= middle <= max(ours[key]):
-                told.append(f"{_FIGURES[key]} {middle / median(ours[key]):.2f} times")
+        before, after = runs[place - 1][1].figures(), runs[place + 1][1].figures()
+        for key, figure in one.figures().items():
+            times.setdefault(name, {}).setdefault(key, []).append(figure * 2 / (before[key] + after[key]))
+    for name, by_figure in times.items():
+        middle = {key: median(all_of) for key, all_of in by_figure.items()}
+        told = [f"{_FIGURES[key]} {of:.2f} times" for key, of in middle.items() if _apart(of, 1) > noise[key]]
         yield f"without {name}: {', '.join(told) or 'no difference to be seen'}"
 
 
-def _by_figure(runs: Sequence[Measured]) -> dict[str, list[float]]:
-    return {key: [run.figures()[key] for run in runs] for key in _FIGURES}
+def _apart(one: float, other: float) -> float:
+    return max(one, other) / min(one, other)
