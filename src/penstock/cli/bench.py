@@ -351,7 +351,8 @@ def _table(result: Result) -> Table:
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(result.columns):
         is_word = any(isinstance(row.get(column.key), str) for row in result.rows)
-        table.add_column(column.heading, justify="left" if is_word or place == 0 else "right")
+        justify: Literal["left", "right"] = "left" if is_word or place == 0 else "right"
+        table.add_column(column.heading, justify=justify, overflow="fold")
     for row in result.rows:
         table.add_row(*(_cell(column, row) for column in result.columns))
     return table
