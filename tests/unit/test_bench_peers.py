@@ -16,8 +16,7 @@ from penstock.bench.drain import Drained, Meter
 from penstock.bench.peers.child import run_rounds
 from penstock.bench.peers.job import Done, First, Job, mark, write_lookups
 from penstock.bench.peers.sessions import SCHEMA, differences, expected, sent
-from penstock.bench.side_by_side import Done as OneRound
-from penstock.bench.side_by_side import ratios, row
+from penstock.bench.side_by_side import Checked, ratios, row
 from penstock.errors import PenstockError
 from penstock.produce.clickstream import ClickstreamPlan
 
@@ -208,8 +207,8 @@ def test_a_child_and_all_that_it_started_is_ended_with_its_rounds(tmp_path: Path
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
-def one_round(seconds: float, cpu_s: float, *problems: str) -> OneRound:
-    return OneRound(Drained(1_000, seconds, cpu_s, rss_mb=500.0, sessions=7), problems)
+def one_round(seconds: float, cpu_s: float, *problems: str) -> Checked:
+    return Checked(Drained(1_000, seconds, cpu_s, rss_mb=500.0, sessions=7), problems)
 
 
 def test_each_peer_is_held_against_the_rounds_of_ours_beside_it() -> None:

@@ -23,7 +23,7 @@ from penstock.bench.surge import WARM_UP_S, Span, latency_of, sending, within
 from penstock.errors import PenstockError
 from penstock.local.services import Services
 from penstock.paths import DataDir, shipped
-from penstock.spec import PipelineSpec, load, to_toml
+from penstock.spec import load, to_toml
 from penstock.tuning import settings, untuned
 
 _OTHER_WORK = ("realtime", "realtime-source", "realtime-sink", "postgres", "postgres-session")
@@ -122,7 +122,7 @@ def in_turns(names: Sequence[str], rounds: int) -> Iterator[str]:
 
 
 def _run(data: DataDir, work: Work) -> Measured:
-    spec = _described()
+    spec = load(shipped("pipelines") / "clickstream.toml", environ={})
     services = Services(data, tie_to_parent=True, only=("kafka", "clickhouse"))
     kafka = services.start().kafka
     try:
@@ -142,10 +142,6 @@ def _run(data: DataDir, work: Work) -> Measured:
             return seen(done, pipeline, steady)
     finally:
         services.stop()
-
-
-def _described() -> PipelineSpec:
-    return load(shipped("pipelines") / "clickstream.toml", environ={})
 
 
 def seen(done: Drained, pipeline: Followed, steady: Span) -> Measured:

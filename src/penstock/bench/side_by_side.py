@@ -30,22 +30,22 @@ def measure(
         rig.fill(TOPIC, PARTITIONS, clicks(REFERENCE, events))
         wanted = expected(REFERENCE, events, rig.data.reference)
 
-        def by_us(job: str, number: int) -> Done:
+        def by_us(job: str, number: int) -> Checked:
             name = f"peers-{job.split()[-1]}-{number}"
             found = drain.drain(rig, drain.described(job, guarantee, name), count)
-            return Done(found, differences(wanted, held(rig.addresses.kafka, f"{name}-sessions")))
+            return Checked(found, differences(wanted, held(rig.addresses.kafka, f"{name}-sessions")))
 
-        def by(job: str) -> list[Done]:
+        def by(job: str) -> list[Checked]:
             if job == _PLAIN:
                 return [by_us(job, number) for number in range(rounds + 1)][1:]
             output = output_of(job, guarantee)
             work = Job(rig.addresses.kafka, TOPIC, rig.data.reference, output, rounds + 1, guarantee)
-            return [Done(one, one.problems) for one in run(job, work, wanted, say) if one.warm]
+            return [Checked(one, one.problems) for one in run(job, work, wanted, say) if one.warm]
 
         by_us(_OURS, 0)
         ours = [by_us(_OURS, 1)]
         _say_round(_OURS, ours[-1], say)
-        theirs: dict[str, list[Done]] = {}
+        theirs: dict[str, list[Checked]] = {}
         for job in (_PLAIN, *names):
             theirs[job] = by(job)
             for one in theirs[job]:
@@ -65,19 +65,19 @@ def measure(
 
 
 @dataclass(frozen=True)
-class Done:
+class Checked:
     """A round, and how its sessions differ from those that must come."""
 
     figures: drain.Figures
     problems: Sequence[str] = ()
 
 
-def row(job: str, guarantee: Guarantee, found: Sequence[Done]) -> Row:
+def row(job: str, guarantee: Guarantee, found: Sequence[Checked]) -> Row:
     checked = not any(one.problems for one in found)
     return {**drain.row(job, guarantee, [one.figures for one in found]), "checked": checked}
 
 
-def _say_round(job: str, one: Done, say: Callable[[str], None]) -> None:
+def _say_round(job: str, one: Checked, say: Callable[[str], None]) -> None:
     told = one.figures
     say(
         f"{job:15} {told.events_per_s:9,.0f}/s  {told.cpu_s_per_million:6.2f} CPU-s per million"
@@ -87,7 +87,7 @@ def _say_round(job: str, one: Done, say: Callable[[str], None]) -> None:
         say(f"    {problem}")
 
 
-def ratios(ours: Sequence[Done], theirs: Mapping[str, Sequence[Done]]) -> Iterator[str]:
+def ratios(ours: Sequence[Checked], theirs: Mapping[str, Sequence[Checked]]) -> Iterator[str]:
     """Ours against each of the others: the rounds beside it, since the machine may soon be another one."""
     for (job, found), beside in zip(theirs.items(), pairwise(ours), strict=True):
         if not found:
