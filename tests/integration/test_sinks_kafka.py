@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import patch
@@ -105,11 +105,12 @@ def test_a_writer_that_hears_while_it_sends_that_it_was_fenced_is_fenced(place: 
     # [1] The client then refuses the next record, for a fatal error that it does not name.
     place.write(place.batch(0))
 
-    def overtaken(producer: Producer, topic: str, rows: Sequence[Message], deliveries: Deliveries) -> None:
+    def overtaken(producer: Producer, topic: str, rows: Iterable[Message], deliveries: Deliveries) -> None:
         assert place.write(place.batch(0)).replayed
+        some = list(rows)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            send_all(producer, topic, rows, deliveries)
+            send_all(producer, topic, some, deliveries)
             time.sleep(0.02)
         pytest.fail("it never heard")
 
@@ -323,6 +324,10 @@ def test_a_record_too_large_for_the_topic_is_a_sink_error(place: KafkaPlace, exa
             large.write(place.batch(0))
         if exactly_once:
             assert large.rows() == []
+            # Others' records are seen at once: no transaction is left open before them.
+            with closing(place.beside(exactly_once=False)) as other:
+                other.write(place.batch(0))
+                assert len(other.rows()) == place.batch(0).count
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import exp, log, sqrt
 
 import pytest
 
@@ -32,12 +33,23 @@ def test_a_run_is_held_against_those_beside_it() -> None:
         (OURS, replace(RUN, p99_ms=1_200.0, drained=slow)),
     ]
     noise, *told = findings(runs)
-    assert "throughput up to 2.00 times apart" in noise
-    assert "p99 up to 1.20 times apart" in noise
+    # Once 2 times apart and once not at all; and 1.2 times, and not at all.
+    assert f"throughput {exp(log(2) / sqrt(2)):.2f} times apart" in noise
+    assert f"p99 {exp(log(1.2) / sqrt(2)):.2f} times apart" in noise
     assert told == [
         "without state.*: no difference to be seen",
         "without jvm.*: throughput 0.17 times, p99 3.67 times",
     ]
+
+
+def test_more_rounds_tell_of_less() -> None:
+    """Runs of ours are 1.2 times apart: 15 % more is nothing in one round, and something in six."""
+    up, down = replace(RUN, p99_ms=1_200.0), RUN
+    other = ("jvm.*", replace(RUN, p99_ms=1_265.0))
+    once = [(OURS, up), other, (OURS, down)]
+    often = [one for _ in range(3) for one in ((OURS, up), other, (OURS, down), other)] + [(OURS, up)]
+    assert list(findings(once))[1] == "without jvm.*: no difference to be seen"
+    assert list(findings(often))[1] == "without jvm.*: p99 1.15 times"
 
 
 def test_a_row_has_every_column() -> None:

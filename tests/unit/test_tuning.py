@@ -107,8 +107,6 @@ def test_brokers_are_given_what_they_were_tried_with(
         "group.initial.rebalance.delay.ms": 0,
         "log.retention.ms": -1,
         "offsets.retention.minutes": 10 * 365 * 24 * 60,
-        "num.network.threads": 2,
-        "num.io.threads": 4,
         "broker.session.timeout.ms": 4000,
         "broker.heartbeat.interval.ms": 1000,
     }
@@ -137,7 +135,6 @@ def test_spark_is_given_what_it_was_tried_with() -> None:
         ),
         "spark.sql.streaming.pollingDelay": "50ms",
         "spark.sql.streaming.metricsEnabled": "false",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.speculation": "false",
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "false",

@@ -8,8 +8,6 @@ when they see the first row of each batch; the difference is the error of every 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +22,7 @@ from penstock.bench.lagtime import Off
 from penstock.bench.lagtime import measure as measure_lag
 from penstock.bench.result import Column, Result, Row
 from penstock.bench.rig import Rig, open_rig
+from penstock.bench.running import produce
 from penstock.produce.clickstream import ClickstreamPlan
 from penstock.sinks.clickhouse import connect
 from penstock.sinks.topics import QUIET, ensure_topics
@@ -79,18 +78,13 @@ def _visible(rig: Rig, spec: PipelineSpec, rate: int, seconds: float) -> list[Of
     file.write_text(to_toml(spec))
     topic, live = spec.sink[0], spec.sink[1]
     ensure_topics(rig.addresses.kafka, {topic.target: spec.source.partitions})
-    sending = ["produce", str(file), "--data", str(rig.data.root), "--rate", str(rate)]
     with Run(rig, spec) as pipeline:
         pipeline.ready.wait(_WITHIN_S)
         with (
             _looking(lambda over: _of_topic(rig.addresses.kafka, topic.target, over)) as in_topic,
             _looking(lambda over: _of_table(rig.addresses.clickhouse, live.target, over)) as in_table,
         ):
-            subprocess.run(
-                [sys.executable, "-m", "penstock.cli", *sending, "--seconds", str(seconds)],
-                check=True,
-                stdout=subprocess.DEVNULL,
-            )
+            produce(rig.data, file, rate, seconds)
             time.sleep(2.0)
     told = [receipt for _, receipt in pipeline.receipts]
     return [

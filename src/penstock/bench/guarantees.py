@@ -6,8 +6,6 @@ one Spark, one Kafka and one ClickHouse.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -15,6 +13,7 @@ from statistics import median
 from penstock.bench.inprocess import Run
 from penstock.bench.result import Column, Result, Row, Spread, in_words
 from penstock.bench.rig import Rig, open_rig
+from penstock.bench.running import produce
 from penstock.bench.stages import clicks
 from penstock.engine.receipt import Receipt
 from penstock.observe.latency import Latency
@@ -148,14 +147,9 @@ def _latency(
     rig.fill(spec.source.topic, spec.source.partitions, iter(()))
     file = rig.data.root / f"{run}.toml"
     file.write_text(to_toml(spec))
-    sending = ["produce", str(file), "--data", str(rig.data.root), "--rate", str(rate)]
     with Run(rig, spec) as pipeline:
         pipeline.ready.wait(_WITHIN_S)
-        subprocess.run(
-            [sys.executable, "-m", "penstock.cli", *sending, "--seconds", str(seconds + _WARM_UP_S)],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        produce(rig.data, file, rate, seconds + _WARM_UP_S)
     began_ms = pipeline.receipts[0][1].started_at_ms + _WARM_UP_S * 1000
     seen = Latency()
     for _, receipt in pipeline.receipts:

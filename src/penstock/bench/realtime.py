@@ -6,9 +6,6 @@ figures.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -18,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from numpy.typing import NDArray
 
-from penstock.bench.running import running_pipeline
+from penstock.bench.running import produce, running_pipeline
 from penstock.local.services import Services
 from penstock.paths import DataDir, shipped
 from penstock.produce.reference import write_reference
@@ -136,11 +133,7 @@ def measure_topic(
 ) -> Outcome:
     """Send clicks at a rate, and see when each is in a topic that something which runs writes to."""
     reader = Reader(kafka, topic)
-    report = data.root / "produced.json"
-    command = [sys.executable, "-m", "penstock.cli", "produce", "clickstream"]
-    command += ["--data", str(data.root), "--rate", str(rate_eps), "--json", str(report)]
-    subprocess.run([*command, "--seconds", str(seconds + warm_up_s)], check=True, stdout=sys.stderr)
-    sent = json.loads(report.read_text())
+    sent = produce(data, "clickstream", rate_eps, seconds + warm_up_s)
     expected = sent["sent"] - sent["malformed"] - sent["invalid"]
     deadline = time.monotonic() + _DRAINED_WITHIN_S
     while reader.received < expected and time.monotonic() < deadline:

@@ -1,13 +1,16 @@
-"""A pipeline as users run it: a process of its own on embedded services."""
+"""A pipeline and its producer as users run them: processes of their own on embedded services."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.paths import DataDir
@@ -36,6 +39,19 @@ def running_pipeline(data: DataDir, spec: PipelineSpec) -> Iterator[subprocess.P
     finally:
         process.terminate()
         process.wait(30)
+
+
+def produce(data: DataDir, pipeline: str | Path, rate_eps: float, seconds: float) -> dict[str, Any]:
+    """Send what a pipeline reads at a rate, for so long; the producer's own account of it."""
+    report, log = data.root / "produced.json", data.logs / "produce.log"
+    command = [sys.executable, "-m", "penstock.cli", "produce", str(pipeline), "--data", str(data.root)]
+    command += ["--rate", str(rate_eps), "--seconds", str(seconds), "--json", str(report), "--with-parent"]
+    with log.open("wb") as out:
+        code = subprocess.run(command, stdout=out, stderr=out).returncode
+    if code:
+        raise PenstockError(f"the producer failed: {log.read_text()[-2000:]}")
+    told: dict[str, Any] = json.loads(report.read_text())
+    return told
 
 
 @contextmanager

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from math import exp, log, sqrt
+from statistics import fmean, median
 
 from penstock.bench.drain import Drained
 from penstock.bench.followed import Followed, cpu_s, drain
@@ -175,11 +176,11 @@ def _spreads(runs: Sequence[Measured]) -> dict[str, Spread]:
 
 
 def findings(runs: Sequence[tuple[str, Measured]]) -> Iterator[str]:
-    """Without each against the runs of ours beside it; not what two of ours in a row differ by as well."""
+    """Without each against the runs of ours beside it; not what chance alone may well have done."""
     ours = [one.figures() for name, one in runs if name == OURS]
-    noise = {key: max(_apart(one[key], other[key]) for one, other in pairwise(ours)) for key in _FIGURES}
+    noise = {key: _spread([log(one[key] / other[key]) for one, other in pairwise(ours)]) for key in _FIGURES}
     yield "two runs of ours in a row: " + ", ".join(
-        f"{_FIGURES[key]} up to {most:.2f} times apart" for key, most in noise.items()
+        f"{_FIGURES[key]} {exp(spread):.2f} times apart" for key, spread in noise.items()
     )
     times: dict[str, dict[str, list[float]]] = {}
     for place, (name, one) in enumerate(runs):
@@ -189,10 +190,23 @@ def findings(runs: Sequence[tuple[str, Measured]]) -> Iterator[str]:
         for key, figure in one.figures().items():
             times.setdefault(name, {}).setdefault(key, []).append(figure * 2 / (before[key] + after[key]))
     for name, by_figure in times.items():
-        middle = {key: median(all_of) for key, all_of in by_figure.items()}
-        told = [f"{_FIGURES[key]} {of:.2f} times" for key, of in middle.items() if _apart(of, 1) > noise[key]]
+        told = [
+            f"{_FIGURES[key]} {median(all_of):.2f} times"
+            for key, all_of in by_figure.items()
+            if abs(log(median(all_of))) > _by_chance(noise[key], len(all_of))
+        ]
         yield f"without {name}: {', '.join(told) or 'no difference to be seen'}"
 
 
-def _apart(one: float, other: float) -> float:
-    return max(one, other) / min(one, other)
+def _spread(logs: Sequence[float]) -> float:
+    """Of differences whose mean is known to be none."""
+    return sqrt(fmean(one * one for one in logs))
+
+
+def _by_chance(spread: float, rounds: int) -> float:
+    """How far from one a run is from the mean of two beside it, in the middle of so many rounds.
+
+    Two standard deviations. That of two runs' difference is `spread`; half of its square is a single run's,
+    and three quarters that of a run against a mean of two.
+    """
+    return 2 * spread * sqrt(0.75 / rounds)

@@ -311,7 +311,7 @@ def settings(
 ) -> None:
     """What single settings of ours do: the clickstream without each of them, and as it is.
 
-    A run takes more than a minute. What is less than runs of the same differ by is not told of.
+    A run takes more than a minute. What chance alone may well have done is not told of.
 
     Examples:
       penstock bench settings

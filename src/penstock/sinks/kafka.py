@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
@@ -16,7 +16,7 @@ from penstock.sinks.producer import (
     CALL_TIMEOUT_S,
     Deliveries,
     Message,
-    add_offsets,
+    adding_offsets,
     commit,
     is_fenced,
     producer_settings,
@@ -127,7 +127,7 @@ class TransactionalKafkaSink:
         try:
             producer, position = self._prepared.result()
             if (position.batch if position else NOTHING) == batch.number - 1:
-                self._staged = self._send(producer, batch, list(self._encode(batch.rows)))
+                self._staged = self._send(producer, batch, self._encode(batch.rows))
                 producer.flush(CALL_TIMEOUT_S)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
@@ -139,30 +139,34 @@ class TransactionalKafkaSink:
                 self._staged, self._prepared = None, self._background.submit(self._prepare)
             producer, position = self._prepared.result()
             replayed = not must_write(self.name, batch, position, adopt=self._adopt)
-            messages = list(self._encode(batch.rows)) if self._set_aside or not replayed else []
-            refused = too_large(self.name, messages, self._max_bytes, set_aside=self._set_aside)
+            fitting = Fitting(self._encode(batch.rows), self._max_bytes)
+            if replayed and self._set_aside:
+                # Whoever wrote the others may not have lived to have these set aside.
+                for _ in fitting:
+                    pass
             if not replayed:
                 self._adopt = False
-                staged = self._staged or self._send(producer, batch, messages, refused)
+                staged = self._staged or self._send(producer, batch, fitting)
+                if fitting.refused and not self._set_aside:
+                    producer.abort_transaction(CALL_TIMEOUT_S)  # readers would wait for its end
+                    raise too_large(self.name, batch, fitting.refused)
                 commit(producer, staged.deliveries)
                 self._staged = None
                 if not self._one_batch:
                     self._prepared = self._background.submit(self._prepare)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
-        return Written(batch.count, batch.digest, replayed, refused)
+        return Written(batch.count, batch.digest, replayed, tuple(fitting.refused))
 
-    def _send(
-        self, producer: Producer, batch: Batch, messages: Sequence[Message], refused: Sequence[Refusal] = ()
-    ) -> Staged:
+    def _send(self, producer: Producer, batch: Batch, messages: Iterable[Message]) -> Staged:
         """Rows and position in a transaction that is not committed."""
         staged = Staged(batch.position, Deliveries(), time.monotonic())
-        producer.begin_transaction()
-        send_all(producer, self._topic, _but(messages, refused), staged.deliveries)
         mark = json.dumps(asdict(batch.position))
         # The offset is the next batch: a committed offset is where reading goes on.
         offsets = [TopicPartition(CONTROL_TOPIC, self._slot, batch.number + 1, metadata=mark)]
-        add_offsets(producer, offsets, self._positions)
+        producer.begin_transaction()
+        with adding_offsets(producer, offsets, self._positions):
+            send_all(producer, self._topic, messages, staged.deliveries)
         return staged
 
     def _position(self) -> Position | None:
@@ -206,44 +210,47 @@ class KeyedKafkaSink:
 
     def write(self, batch: Batch) -> Written:
         deliveries = Deliveries()
-        messages = list(self._encode(batch.rows))
-        refused = too_large(self.name, messages, self._max_bytes, set_aside=self._set_aside)
+        fitting = Fitting(self._encode(batch.rows), self._max_bytes)
         try:
-            send_all(self._producer, self._topic, _but(messages, refused), deliveries)
+            send_all(self._producer, self._topic, fitting, deliveries)
         except KafkaException as error:
             raise _sink_error(self.name, error) from error
+        if fitting.refused and not self._set_aside:
+            raise too_large(self.name, batch, fitting.refused)
         waiting = self._producer.flush(CALL_TIMEOUT_S)
         if deliveries.failure is not None:
             raise _sink_error(self.name, KafkaException(deliveries.failure))
         if waiting:
             late = f"{waiting} of {batch.count} rows were not acknowledged within {CALL_TIMEOUT_S:.0f} s"
             raise SinkError(f"sink {self.name}: {late}")
-        return Written(batch.count, batch.digest, replayed=False, refused=refused)
+        return Written(batch.count, batch.digest, replayed=False, refused=tuple(fitting.refused))
 
     def close(self) -> None:
         self._producer.flush(1.0)
 
 
-def too_large(
-    sink: str, messages: Sequence[Message], max_bytes: int, *, set_aside: bool
-) -> tuple[Refusal, ...]:
-    """The rows whose message the topic does not take; raises if there are any and none may be left out."""
-    refused = tuple(
-        Refusal(row, f"{size:,} bytes, and the topic takes {max_bytes:,} (max.message.bytes)")
-        for row, size in enumerate(map(size_of, messages))
-        if size > max_bytes
+class Fitting:
+    """Messages that a topic takes, as they are asked for; the rows of the others are told of behind them."""
+
+    def __init__(self, messages: Iterable[Message], max_bytes: int) -> None:
+        self._messages = messages
+        self._max_bytes = max_bytes
+        self.refused: list[Refusal] = []
+
+    def __iter__(self) -> Iterator[Message]:
+        for row, message in enumerate(self._messages):
+            if (size := size_of(message)) <= self._max_bytes:
+                yield message
+            else:
+                limit = f"the topic takes {self._max_bytes:,} (max.message.bytes)"
+                self.refused.append(Refusal(row, f"{size:,} bytes, and {limit}"))
+
+
+def too_large(sink: str, batch: Batch, refused: Sequence[Refusal]) -> SinkError:
+    return SinkError(
+        f"sink {sink}: {len(refused)} of {batch.count} rows are too large: {refused[0].reason}",
+        hint='Raise the limit, or set such rows aside: give a sink rows = ["refused"].',
     )
-    if refused and not set_aside:
-        raise SinkError(
-            f"sink {sink}: {len(refused)} of {len(messages)} rows are too large: {refused[0].reason}",
-            hint='Raise the limit, or set such rows aside: give a sink rows = ["refused"].',
-        )
-    return refused
-
-
-def _but(messages: Sequence[Message], refused: Sequence[Refusal]) -> Sequence[Message]:
-    left_out = {refusal.row for refusal in refused}
-    return [each for row, each in enumerate(messages) if row not in left_out] if left_out else messages
 
 
 def positions_group(query: str, sink: str) -> str:

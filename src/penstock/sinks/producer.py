@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from itertools import islice
 from threading import Thread
 from typing import Any, NotRequired, TypeAlias, TypedDict, cast
 
@@ -99,8 +101,9 @@ def transactional_producer(
     raise KafkaException(reason)
 
 
-def add_offsets(producer: Producer, offsets: list[TopicPartition], consumer: Consumer) -> None:
-    """Make offsets of the consumer's group part of the transaction.
+@contextmanager
+def adding_offsets(producer: Producer, offsets: list[TopicPartition], consumer: Consumer) -> Iterator[None]:
+    """Make offsets of the consumer's group part of the transaction, while records are sent.
 
     The client heeds no time-out here while the group's coordinator is away (librdkafka 5456), so the call has
     a thread that may be left behind with it. What it still does then cannot harm: only we would commit, and
@@ -118,10 +121,17 @@ def add_offsets(producer: Producer, offsets: list[TopicPartition], consumer: Con
 
     Thread(target=call, name="add-offsets", daemon=True).start()
     try:
+        yield
+    except KafkaException as error:
+        # A transaction that broke here refuses records, and does not say why.
+        if outcome.done() and (reason := outcome.exception()):
+            raise reason from error
+        raise
+    try:
         outcome.result(CALL_TIMEOUT_S + _OVERTIME_S)
     except TimeoutError:
-        reason = "the coordinator of the positions' group does not answer"
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason)) from None
+        silent = "the coordinator of the positions' group does not answer"
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, silent)) from None
 
 
 def commit(producer: Producer, deliveries: Deliveries) -> None:
@@ -141,13 +151,13 @@ def is_fenced(error: KafkaException) -> bool:
     return isinstance(error.args[0], KafkaError) and error.args[0].code() in fenced
 
 
-def send_all(producer: Producer, topic: str, messages: Sequence[Message], deliveries: Deliveries) -> None:
+def send_all(producer: Producer, topic: str, messages: Iterable[Message], deliveries: Deliveries) -> None:
     """Hand records to the producer, many at once where they are small and plain.
 
-    168,000 rows take 0.5 s so, from the first to the commit.
+    They are asked for as they are sent: the client's own thread is at work on those before.
     """
-    for start in range(0, len(messages), _AT_ONCE):
-        some = messages[start : start + _AT_ONCE]
+    coming = iter(messages)
+    while some := list(islice(coming, _AT_ONCE)):
         plain = not any("headers" in message or "partition" in message for message in some)
         if not plain or sum(map(size_of, some)) > _AT_ONCE_BYTES:
             for message in some:
