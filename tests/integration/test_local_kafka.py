@@ -124,8 +124,15 @@ def test_three_brokers_replicate_three_times_and_want_two(three: Services) -> No
     bootstrap = three.addresses().kafka
     topic = make_topic(bootstrap)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    partitions = admin.list_topics(topic).topics[topic].partitions.values()
-    assert [len(partition.replicas) for partition in partitions] == [3, 3]
+
+    def partitions() -> list[int]:
+        # Of any broker, which may hear of the topic later than the one that made it.
+        return [len(one.replicas) for one in admin.list_topics(topic).topics[topic].partitions.values()]
+
+    deadline = time.monotonic() + 30
+    while not partitions() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert partitions() == [3, 3]
     resource = ConfigResource(ResourceType.TOPIC, topic)
     assert admin.describe_configs([resource])[resource].result()["min.insync.replicas"].value == "2"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +45,23 @@ def test_what_is_sent_comes_out_once_and_equals_the_oracle_over_two_runs(new_rig
     }
     for letter, header in zip(letters, headers, strict=True):
         assert letter.value() == originals[header["penstock.partition"], header["penstock.offset"]]
+
+
+class Interrupted(Event):
+    """What asks after it is interrupted, as by a signal."""
+
+    def is_set(self) -> bool:
+        raise KeyboardInterrupt
+
+
+def test_a_run_that_is_interrupted_leaves_no_query_behind(new_rig: NewRig) -> None:
+    rig = new_rig()
+    pipeline = Pipeline(
+        rig.spec, rig.data, rig.endpoints, rig.spark, on_receipt=lambda _: None, say=lambda _: None
+    )
+    with closing(pipeline), pytest.raises(KeyboardInterrupt):
+        pipeline.run(Interrupted())
+    assert rig.spec.name not in {query.name for query in rig.spark.streams.active}
 
 
 def test_sessions_of_a_silent_topic_close_by_themselves(new_rig: NewRig) -> None:

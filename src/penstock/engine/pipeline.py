@@ -170,12 +170,13 @@ class Pipeline:
         pool = ThreadPoolExecutor(len(self._queries), thread_name_prefix="query")
         with refreshing(self._references if self._spec.engine == "kernel" else ()), pool:
             running = {pool.submit(query.run, halt) for query in self._queries}
-            while running and not halt.is_set():
-                done, running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
-                if stop.is_set() or any(future.exception() for future in done):
-                    halt.set()
-                for future in done:
-                    future.result()
+            try:
+                while running and not stop.is_set():
+                    done, running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        future.result()
+            finally:
+                halt.set()  # also when this thread is interrupted: the pool waits for all of them
 
     def close(self) -> None:
         for query in self._queries:
