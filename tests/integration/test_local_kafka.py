@@ -20,6 +20,7 @@ from penstock.local.kafka import exporters
 from penstock.local.services import Addresses, Services
 from penstock.observe.brokers import BrokerMeter
 from penstock.paths import DataDir
+from tests.integration.recorded import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -129,9 +130,7 @@ def test_three_brokers_replicate_three_times_and_want_two(three: Services) -> No
         # Of any broker, which may hear of the topic later than the one that made it.
         return [len(one.replicas) for one in admin.list_topics(topic).topics[topic].partitions.values()]
 
-    deadline = time.monotonic() + 30
-    while not partitions() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    eventually(lambda: bool(partitions()), "a topic with partitions")
     assert partitions() == [3, 3]
     resource = ConfigResource(ResourceType.TOPIC, topic)
     assert admin.describe_configs([resource])[resource].result()["min.insync.replicas"].value == "2"
