@@ -57,7 +57,6 @@ def test_the_producer_is_given_what_it_was_tried_with() -> None:
         "queue.buffering.max.messages": 200_000,
         "queue.buffering.max.kbytes": 1_048_576,
         "message.timeout.ms": 300_000,
-        "reconnect.backoff.max.ms": 1_000,
         "topic.metadata.propagation.max.ms": 60_000,
     }
 
@@ -70,7 +69,6 @@ def test_the_producers_of_sinks_are_given_what_they_were_tried_with(topic_takes:
         "acks": "all",
         "compression.type": "lz4",
         "delivery.report.only.error": True,
-        "queue.buffering.max.messages": 200_000,
         "message.max.bytes": 100_000_000,
         "partitioner": "murmur2_random",
         "reconnect.backoff.ms": 10,
@@ -192,7 +190,6 @@ def test_the_source_is_read_as_it_was() -> None:
         "kafka.isolation.level": "read_committed",
         "kafka.max.poll.records": 5000,
         "kafka.fetch.max.wait.ms": 5,
-        "kafka.fetch.max.bytes": 64 << 20,
         "kafka.max.partition.fetch.bytes": 8 << 20,
         "kafkaConsumer.pollTimeoutMs": 15_000,
         "kafka.default.api.timeout.ms": 15_000,
