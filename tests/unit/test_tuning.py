@@ -208,7 +208,6 @@ def test_realtime_sinks_are_run_as_they_were() -> None:
     assert {name: str(given_) for name, given_ in tuned("realtime-source").items()} == {
         "failOnDataLoss": "true",
         "kafka.isolation.level": "read_committed",
-        "kafka.fetch.max.wait.ms": "5",
         "kafka.max.poll.records": "5000",
         "kafka.default.api.timeout.ms": "15000",
         "kafka.request.timeout.ms": "10000",
