@@ -128,9 +128,7 @@ def test_spark_is_given_what_it_was_tried_with() -> None:
         f"{STATE}.minDeltasForSnapshot": "50",
         f"{STATE}.rocksdb.trackTotalNumberOfRows": "false",
         f"{STATE}.rocksdb.boundedMemoryUsage": "true",
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            f"{STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
-        ),
+        "spark.sql.streaming.checkpointFileManagerClass": "penstock.kernel.CheckpointFiles",
         "spark.sql.streaming.pollingDelay": "50ms",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.speculation": "false",
@@ -158,7 +156,11 @@ def test_spark_is_given_what_it_was_tried_with() -> None:
         "spark://host:7077",
         elsewhere,
     )
-    plain = {name: expected[name] for name in expected if name != "spark.sql.catalog.penstock"}
+    plain = {name: expected[name] for name in expected if name != "spark.sql.catalog.penstock"} | {
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            f"{STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
+        )
+    }
     assert spark_settings(CLICKSTREAM, kernel=False) == ("local[*]", plain)
 
 
@@ -341,7 +343,9 @@ def test_what_is_turned_back_is_not_given_and_all_else_is(back: set[str]) -> Non
 def test_the_kernel_keeps_its_store_and_plain_spark_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(UNTUNED, "*")
     assert spark_settings(CLICKSTREAM, kernel=True)[1][f"{STATE}.providerClass"] == ROCKSDB
-    assert f"{STATE}.providerClass" not in spark_settings(CLICKSTREAM, kernel=False)[1]
+    plain = spark_settings(CLICKSTREAM, kernel=False)[1]
+    assert f"{STATE}.providerClass" not in plain
+    assert "spark.sql.streaming.checkpointFileManagerClass" not in plain
     assert jvm_options() == ""
 
 

@@ -20,6 +20,11 @@ from penstock.tuning import Value, find, is_tuned, tuned
 _POOL = "python.ARROW_DEFAULT_MEMORY_POOL"
 """For tasks it is in the environment; here Arrow may have looked there already."""
 
+_CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+_PLAIN_CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
 _LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -85,6 +90,8 @@ def session_settings(
         # What the kernel keeps, transformWithState keeps in no other store.
         provider = find("state.providerClass")
         settings[provider.key] = str(provider.ours)
+    elif is_tuned(_CHECKPOINT_FILES):
+        settings[_CHECKPOINT_FILES] = _PLAIN_CHECKPOINT_FILES
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if realtime_sinks(spec) and master in ("local", "local[*]"):
