@@ -133,7 +133,7 @@ def test_no_address_and_no_password_is_sent(data: DataDir) -> None:
     with served(Site(Watch(data, (), lambda _: spec, Limits()), lambda _: "127.0.0.1:1")) as port:
         sent = json.dumps(Asked(port).messages("pipeline=clickstream", 4))
     assert "clicks" in sent
-    assert not [word for word in ("hunter2", "example", "9092", "127.0.0.1") if word in sent]
+    assert not [word for word in ("hunter2", "example", ":9092", "127.0.0.1") if word in sent]
 
 
 def test_a_run_that_begins_later_appears_by_itself(tmp_path: Path) -> None:
