@@ -1,4 +1,4 @@
-"""The files of a checkpoint on a local disk: whole or not at all, and without Hadoop's checksums."""
+"""The files of a checkpoint on a local disk: whole or not at all, with a checksum that is theirs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_file_is_there_when_it_is_closed(files: Any, path: Any, tmp_path: Path
     out.write(b"v1\n{}")
     assert "offsets/5" not in names(tmp_path)
     out.close()
-    assert names(tmp_path) == ["offsets/5"]
+    assert names(tmp_path) == ["offsets/.5.crc", "offsets/5"]
     assert (tmp_path / "offsets" / "5").read_bytes() == b"v1\n{}"
     assert files.open(path).readAllBytes() == b"v1\n{}"
 
@@ -57,19 +57,22 @@ def test_a_file_is_replaced_only_where_that_is_asked_for(files: Any, path: Any, 
     assert (tmp_path / "offsets" / "5").read_bytes() == b"new"
 
 
-def test_a_checksum_that_an_older_checkpoint_has_goes_with_its_file(
-    files: Any, path: Any, tmp_path: Path, spark: SparkSession
-) -> None:
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    old = path.getFileSystem(hadoop).create(path)
-    old.write(b"old")
-    old.close()
-    assert names(tmp_path) == ["offsets/.5.crc", "offsets/5"]
-    new = files.createAtomic(path, True)
-    new.write(b"new")
-    new.close()
-    assert names(tmp_path) == ["offsets/5"]
-    assert files.open(path).readAllBytes() == b"new"
+def test_the_checksum_is_that_of_the_newest(files: Any, path: Any, tmp_path: Path) -> None:
+    for text in (b"old", b"new and longer"):
+        out = files.createAtomic(path, True)
+        out.write(text)
+        out.close()
+        assert names(tmp_path) == ["offsets/.5.crc", "offsets/5"]
+        assert files.open(path).readAllBytes() == text
+
+
+def test_damage_is_told(files: Any, path: Any, tmp_path: Path) -> None:
+    out = files.createAtomic(path, True)
+    out.write(b"offset 7")
+    out.close()
+    (tmp_path / "offsets" / "5").write_bytes(b"offset 9")
+    with pytest.raises(Py4JJavaError, match="ChecksumException"):
+        files.open(path).readAllBytes()
 
 
 def test_a_directory_that_cannot_be_made_is_told(files: Any, path: Any, tmp_path: Path) -> None:

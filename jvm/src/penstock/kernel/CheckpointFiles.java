@@ -1,32 +1,40 @@
 package penstock.kernel;
 
-import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.StandardCopyOption;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
 
 /**
- * The files of a checkpoint, as Spark keeps them, but on a local disk made by Java and not by Hadoop: that one
- * starts a process for each (chmod), writes a file of checksums beside it, and replaces none that is there
- * already, so that the state of a batch that is run again would not be what was written last.
+ * The files of a checkpoint, as Spark keeps them, with Hadoop's checksums beside them; but on a local disk
+ * without the process (chmod) that Hadoop starts for each, and one that is to be replaced is: Hadoop leaves it
+ * as it was, and the state of a batch that is run again would not be what was written last.
  */
 public final class CheckpointFiles extends FileSystemBasedCheckpointFileManager {
+  private final FileSystem files;
+
   public CheckpointFiles(Path path, Configuration hadoop) {
     super(path, hadoop);
+    files = isLocal() ? new LocalFileSystem(new Unchanged()) : fs();
+    try {
+      if (isLocal()) files.initialize(fs().getUri(), hadoop);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 
   @Override
   public FSDataOutputStream createTempFile(Path path) {
-    if (!isLocal()) return super.createTempFile(path);
-    java.nio.file.Path file = local(path);
     try {
-      Files.createDirectories(file.getParent());
-      return new FSDataOutputStream(new BufferedOutputStream(Files.newOutputStream(file)), null);
+      return files.create(path, true);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
@@ -38,11 +46,11 @@ public final class CheckpointFiles extends FileSystemBasedCheckpointFileManager 
       super.renameTempFile(from, to, replace);
       return;
     }
-    java.nio.file.Path file = local(to);
     try {
-      // Of a file that Hadoop made; what takes its place would be held against it.
-      Files.deleteIfExists(file.resolveSibling("." + file.getFileName() + ".crc"));
-      Files.move(local(from), file, StandardCopyOption.ATOMIC_MOVE);
+      // Whenever this is cut short, no file stands beside the checksum of another.
+      Files.deleteIfExists(checksum(to));
+      Files.move(local(from), local(to), StandardCopyOption.ATOMIC_MOVE);
+      Files.move(checksum(from), checksum(to), StandardCopyOption.ATOMIC_MOVE);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
@@ -50,5 +58,15 @@ public final class CheckpointFiles extends FileSystemBasedCheckpointFileManager 
 
   private static java.nio.file.Path local(Path path) {
     return java.nio.file.Path.of(path.toUri().getPath());
+  }
+
+  private static java.nio.file.Path checksum(Path path) {
+    return local(path).resolveSibling("." + path.getName() + ".crc");
+  }
+
+  /** A file's permissions are as the process makes them. */
+  private static final class Unchanged extends RawLocalFileSystem {
+    @Override
+    public void setPermission(Path path, FsPermission permission) {}
   }
 }
