@@ -28,8 +28,7 @@ def say(text: str) -> None:
 def _toolchain() -> None:
     ensure_java(say)
     ensure_jars("kafka", say)
-    ensure_jars("spark", say)
-    ensure_kernel(say)
+    ensure_kernel(ensure_jars("spark", say), say)
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_the_source_is_read_as_it_was() -> None:
         "kafka.request.timeout.ms": 10_000,
     }
     assert source_options(CLICKSTREAM) == expected
-    assert is_tuned("source.coalesce")
+    assert is_tuned("source.tasks")
     waiting = load(
         shipped("pipelines") / "clickstream.toml", environ={}, overrides={"source.min_batch": "500"}
     )
@@ -350,10 +350,10 @@ def test_the_kernel_keeps_its_store_and_plain_spark_does_not(monkeypatch: pytest
 
 
 def test_rules_of_ours_are_left_out_when_turned_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(UNTUNED, "spark.default.parallelism, source.coalesce")
+    monkeypatch.setenv(UNTUNED, "spark.default.parallelism, source.tasks")
     beside = CLICKSTREAM.model_copy(update={"sink": (*CLICKSTREAM.sink, REALTIME)})
     assert "spark.default.parallelism" not in spark_settings(beside)[1]
-    assert not is_tuned("source.coalesce")
+    assert not is_tuned("source.tasks")
 
 
 def test_the_producer_counts_by_the_queue_it_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,8 @@ def open_rig(
         running = Services(data, tie_to_parent=True, say=say, only=services)
         try:
             addresses = running.start()
-            java, jars, kernel = ensure_java(say), ensure_jars("spark", say), ensure_kernel(say)
+            java, jars = ensure_java(say), ensure_jars("spark", say)
+            kernel = ensure_kernel(jars, say)
             spark = open_spark(spec, data, kernel=kernel, jars=jars, java=java)
             [jvm] = [p for p in psutil.Process().children() if "SparkSubmit" in " ".join(p.cmdline())]
             yield Rig(spark, addresses, data, jvm)

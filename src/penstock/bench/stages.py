@@ -46,7 +46,7 @@ COLUMNS = (
     Column("limited_by", "limited by"),
 )
 WHOLE, PLAIN, UNFOLDED = "whole path", "whole path, plain", "whole path, not combined"
-TOUCHED = "limit: Spark reads and hashes each byte"
+TOUCHED, SPARKS = "limit: read, and each byte hashed", "read by Spark's own source"
 _READ, _DECODE, _LOOKUP, STATE = "read", "decode", "lookup", "shuffle + state"
 _CHUNK = 1_000
 _EPS = 20_000
@@ -104,6 +104,7 @@ def cumulated(rig: Rig, spec: PipelineSpec, plain: PipelineSpec) -> dict[str, Ca
     return {
         _READ: lambda: records(spec),
         TOUCHED: lambda: records(spec).select(F.xxhash64("value")),
+        SPARKS: lambda: records(plain),
         _DECODE: lambda: events().drop("_value"),
         _LOOKUP: lambda: enriched().drop("_value"),
         STATE: lambda: sessions(combine=True),
@@ -168,7 +169,7 @@ def stage_rows(found: Mapping[str, list[Measured]], limits: Limits) -> list[Row]
     before = [0.0] * len(found[_READ])
     for name, rounds in found.items():
         whole = [one.cost.per_million for one in rounds]
-        is_whole = name in (UNFOLDED, PLAIN, TOUCHED)
+        is_whole = name in (UNFOLDED, PLAIN, TOUCHED, SPARKS)
         own = whole if is_whole else [max(now - then, 0.01) for now, then in zip(whole, before, strict=True)]
         by, share = limiting(rounds[-1].use, limits)
         rows.append(

@@ -74,8 +74,7 @@ def demo(
         say(f"Data and logs are in {where.root}")
         ensure_java(say)
         ensure_jars("kafka", say)
-        ensure_jars("spark", say)
-        ensure_kernel(say)
+        ensure_kernel(ensure_jars("spark", say), say)
         needed = {"kafka", *(sink.kind for sink in spec.sink)}
         services = Services(where, brokers=brokers, tie_to_parent=True, say=say, only=needed)
         show = Demonstration(spec, where, services, name, overrides, rate, seconds, seed, stop)

@@ -86,8 +86,7 @@ def _prepare() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     ensure_java(say)
     ensure_jars("kafka", say)
-    ensure_jars("spark", say)
-    ensure_kernel(say)
+    ensure_kernel(ensure_jars("spark", say), say)
 
 
 def _terminated(_number: int, _frame: FrameType | None) -> None:

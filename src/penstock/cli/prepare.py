@@ -25,7 +25,7 @@ def prepare() -> None:
     with readable_errors():
         java = ensure_java(say)
         jars = ensure_jars("spark", say)
-        kernel = ensure_kernel(say)
+        kernel = ensure_kernel(jars, say)
         archive = ensure_archive(say)
         say(f"Java {java.version}, {len(jars)} jars and the kernel are there ({kernel.parents[1]})")
         if archive:

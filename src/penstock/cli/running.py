@@ -79,7 +79,7 @@ def run_pipeline(
             say(text)
 
         java, jars = ensure_java(say), ensure_jars("spark", say)
-        kernel = ensure_kernel(say) if spec.engine == "kernel" else None
+        kernel = ensure_kernel(jars, say) if spec.engine == "kernel" else None
         for sink in spec.sink if spec.engine == "plain" else ():
             if "final" not in sink.rows:
                 tell(f"engine = plain makes final rows only: nothing will go to {sink.name}")

@@ -32,8 +32,11 @@ def read_source(
 
     `start` is where a new checkpoint begins, by partition; the spec says it otherwise.
     """
+    tasks = spark.sparkContext.defaultParallelism if is_tuned("source.tasks") else spec.source.partitions
+    is_plain = spec.engine == "plain"
     stream = (
-        spark.readStream.format("kafka")
+        spark.readStream.format("kafka" if is_plain else "penstock.kernel.Topic")
+        .options(**({} if is_plain else {"tasks": tasks}))
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", starting_offsets(spec, topics, start))
@@ -42,7 +45,7 @@ def read_source(
     tick = F.when(F.col("topic") != spec.source.topic, F.col("value").cast("string").cast("long"))
     clock_ms = tick if len(topics) > 1 else F.lit(None).cast("long")
     records = stream.load().select("value", "partition", "offset", "timestamp", clock_ms.alias("clock_ms"))
-    return records.coalesce(spark.sparkContext.defaultParallelism) if is_tuned("source.coalesce") else records
+    return records.coalesce(tasks) if is_plain else records
 
 
 def source_options(spec: PipelineSpec) -> dict[str, Value]:

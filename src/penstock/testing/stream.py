@@ -48,11 +48,12 @@ def open_test_spark(spec: PipelineSpec, directory: Path) -> Iterator[SparkSessio
     if (running := SparkSession.getActiveSession()) is not None:
         yield running
         return
+    jars = ensure_jars("spark", print)
     session = open_spark(
         spec,
         DataDir.at(directory),
-        kernel=ensure_kernel(print),
-        jars=ensure_jars("spark", print),
+        kernel=ensure_kernel(jars, print),
+        jars=jars,
         java=ensure_java(print),
         master="local[2]",
     )
