@@ -24,8 +24,8 @@ def json_rows(key: str) -> Callable[[pa.Table], Iterator[Message]]:
     def encode(rows: pa.Table) -> Iterator[Message]:
         for start in range(0, rows.num_rows, _AT_ONCE):
             some = rows.slice(start, _AT_ONCE)
-            for held, text in zip(some.column(key).to_pylist(), rows_json(some), strict=True):
-                yield {"key": _bytes(held), "value": text}
+            for held, text in zip(_keys(some.column(key)), rows_json(some), strict=True):
+                yield {"key": held, "value": text}
 
     return encode
 
@@ -69,6 +69,13 @@ def _cut(key: bytes, raw: bytes | None, headers: dict[str, Any], max_bytes: int)
         return whole
     cut = raw[: max(0, len(raw) - over - _CUT_BYTES)]
     return {"key": key, "value": cut, "headers": [*encoded, ("penstock.cut", _bytes(len(raw)))]}
+
+
+def _keys(column: pa.ChunkedArray) -> list[bytes]:
+    if pa.types.is_string(column.type) and column.null_count == 0:
+        found: list[bytes] = column.cast(pa.binary()).to_pylist()
+        return found
+    return list(map(_bytes, column.to_pylist()))
 
 
 def _bytes(value: object) -> bytes:
