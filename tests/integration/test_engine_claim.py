@@ -6,12 +6,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
+import pyarrow as pa
 import pytest
 
-from penstock.engine.claim import BatchClaim
+from penstock.engine.claim import BatchClaim, check_not_overtaken
 from penstock.errors import Fenced
 from penstock.local.services import Addresses
 from penstock.sinks.control import ensure_control_topic
+from penstock.sinks.protocol import Batch
 
 pytestmark = pytest.mark.integration
 
@@ -64,6 +66,31 @@ def test_a_driver_that_was_overtaken_takes_nothing_more(driver: Callable[[], Bat
     driver().take(1, THEIRS)
     with pytest.raises(Fenced, match=r"^claims-\w+: a newer writer has taken over"):
         old.take(1, OURS)
+
+
+def test_a_driver_that_was_overtaken_can_know_it_before_it_fences_anyone(
+    services: Addresses, driver: Callable[[], BatchClaim]
+) -> None:
+    newer = driver()
+    query = newer._query
+    check_not_overtaken(services.kafka, query, 0)
+    for batch in range(3):
+        take_and_wait(newer, batch, OURS)
+        check_not_overtaken(services.kafka, query, batch)
+        check_not_overtaken(services.kafka, query, batch + 1)
+    with pytest.raises(Fenced, match=r"batch 2 is claimed, but batch 1 is due"):
+        check_not_overtaken(services.kafka, query, 1)
+    newer.take(3, THEIRS)
+
+
+def test_a_claim_that_was_left_half_done_is_not_waited_for(
+    services: Addresses, driver: Callable[[], BatchClaim]
+) -> None:
+    dead = driver()
+    take_and_wait(dead, 0, OURS)
+    dead._sink.stage(Batch(dead._query, 1, pa.table({}), "half done"))
+    with pytest.raises(Fenced, match=r"batch 0 is claimed, but batch -1 is due"):
+        check_not_overtaken(services.kafka, dead._query, -1)
 
 
 def test_a_checkpoint_that_was_rolled_back_takes_nothing(driver: Callable[[], BatchClaim]) -> None:

@@ -67,8 +67,7 @@ class Checkpoint:
         Spark reads these offsets at its start, and never again. So its files still tell of every batch, and
         an audit finds the hole and names it.
         """
-        due = due_batch(self.last_planned(), newest_batch(self.path / "commits"))
-        file = start_file(self.path, due)
+        file = start_file(self.path, self.due())
         if not file.exists():
             return {}
         at = self._read(file)
@@ -107,6 +106,10 @@ class Checkpoint:
     def last_planned(self) -> int:
         """The newest batch that has its offsets, and so may have run; -1 before the first."""
         return newest_batch(self.path / "offsets")
+
+    def due(self) -> int:
+        """The batch that a start begins with."""
+        return due_batch(self.last_planned(), newest_batch(self.path / "commits"))
 
     def watermark_ms(self) -> int:
         """Where the clock stands after the newest batch; 0 before the first."""

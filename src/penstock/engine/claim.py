@@ -7,11 +7,19 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from penstock.errors import Fenced, ReplayDiffers, SinkError
-from penstock.sinks.kafka import CONTROL_TOPIC, TransactionalKafkaSink
-from penstock.sinks.producer import Message
+from penstock.errors import Fenced, ReplayDiffers, SinkError, first_line
+from penstock.sinks.kafka import (
+    CONTROL_TOPIC,
+    TransactionalKafkaSink,
+    committed,
+    position_in,
+    positions_group,
+)
+from penstock.sinks.producer import CALL_TIMEOUT_S, Message
 from penstock.sinks.protocol import Batch
+from penstock.sinks.topics import QUIET
 
 _NAME = ":claims"
 _NO_ROWS = pa.table({})
@@ -49,6 +57,37 @@ class BatchClaim:
 
     def close(self) -> None:
         self._sink.close()
+
+
+def check_not_overtaken(bootstrap: str, query: str, due: int) -> None:
+    """Raise if another driver has claimed a later batch than the one that is due here.
+
+    To be asked before a writer is opened: opening one fences whoever is ahead, and then neither could go on.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": positions_group(query, _NAME),
+            "enable.auto.commit": False,
+            # A claim that a dead driver left half done is not waited for: the next writer ends it.
+            "isolation.level": "read_uncommitted",
+            **QUIET,
+        }
+    )
+    try:
+        [held] = committed(consumer, [TopicPartition(CONTROL_TOPIC, 0)], CALL_TIMEOUT_S)
+    except KafkaException as error:
+        raise SinkError(f"{query}: cannot see which batches are claimed: {first_line(error)}") from error
+    finally:
+        consumer.close()
+    position = position_in(held)
+    if position is not None and position.batch > due:
+        raise Fenced(
+            f"{query}: batch {position.batch} is claimed, but batch {due} is due: another writer is ahead,"
+            " or the checkpoint was rolled back",
+            hint="Stop the other driver, or restore the checkpoint that goes with the sinks. Other ways on:"
+            " penstock check SPEC",
+        )
 
 
 def _nothing(_rows: pa.Table) -> Iterator[Message]:

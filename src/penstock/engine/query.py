@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.batch import BatchWriter, open_outputs
 from penstock.engine.checkpoint import Checkpoint
-from penstock.engine.claim import BatchClaim
+from penstock.engine.claim import BatchClaim, check_not_overtaken
 from penstock.engine.clock import Silence, Ticker, clock_topic, due_tick, horizon_ms
 from penstock.engine.enrich import Lookups
 from penstock.engine.originals import Originals
@@ -95,6 +95,7 @@ class Query:
         """One life of the query: whether any batch succeeded, and what ended it (None when told to stop)."""
         ensure_topics(self.endpoints.kafka, self._topics())
         ensure_control_topic(self.endpoints.kafka, slots=slots_on_kafka(self.sinks))
+        check_not_overtaken(self.endpoints.kafka, self.name, self.checkpoint.due())
         outputs = open_outputs(self.spec, self.name, self.sinks, self.endpoints, self.adopt)
         writer = BatchWriter(
             self.name,
