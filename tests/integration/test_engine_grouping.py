@@ -78,13 +78,46 @@ def test_combining_before_the_shuffle_changes_no_bit_of_any_row(
     measures = {"n": "count(*)", "total": "sum(x)", "last": "last(x)", "many": "distinct(x)"}
     made = spec(measures, windows=windows)
     combined = run_batches(spark, made, tmp_path / "combined", [hot, wide, old])
-    monkeypatch.setattr(pipeline_module, "group", lambda *args: group(*args, combine=False))
+    monkeypatch.setattr(pipeline_module, "group", lambda *args, **_: group(*args, combine=False))
     single = run_batches(spark, made, tmp_path / "single", [hot, wide, old])
     assert combined == single
     assert rows_of(combined, "late")
     assert (
         sum(row["new_events"] for rows in combined for row in rows) + len(rows_of(combined, "late")) == 6_700
     )
+
+
+@pytest.mark.parametrize("windows", [None, {"size": "4 seconds", "slide": "2 seconds"}])
+def test_live_rows_that_nobody_asks_for_are_counted_and_all_others_are_as_they_were(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, windows: dict[str, str] | None
+) -> None:
+    chance, topic = random.Random(2), Topic()
+    batches = [
+        [at(topic, from_ms + chance.randrange(6_000), f"u{chance.randrange(40)}") for _ in range(400)]
+        for from_ms in (0, 3_000, 40_000, 2_000, 41_000)
+    ]
+    made = spec(windows=windows)
+    told = run_batches(spark, made, tmp_path / "told", batches)
+    monkeypatch.setattr(pipeline_module, "group", lambda *args, **_: group(*args, live=False))
+    counted = run_batches(spark, made, tmp_path / "counted", batches)
+    assert rows_of(told, "live")
+    assert rows_of(told, "corrected" if windows else "final")
+    for all_rows, fewer in zip(told, counted, strict=True):
+        live, instead = rows_of([all_rows], "live"), rows_of([fewer], "counted")
+        assert [row for row in all_rows if row["kind"] != "live"] == [
+            row for row in fewer if row["kind"] != "counted"
+        ]
+        assert sum(row["version"] == 1 for row in live) == sum(row["new_spans"] for row in instead)
+        # Never younger than they are, and none older than the oldest.
+        ages, as_told = events_by_age(live), events_by_age(instead)
+        assert len(ages) == len(as_told)
+        assert all(said <= real for said, real in zip(as_told, ages, strict=True))
+        assert as_told[:1] == ages[:1]
+
+
+def events_by_age(rows: list[Row]) -> list[int]:
+    """When each event of these rows was created, the oldest first."""
+    return sorted(row["oldest_created_ms"] for row in rows for _ in range(row["new_events"]))
 
 
 def test_the_sum_of_doubles_is_that_of_the_exact_numbers_rounded_once(

@@ -298,6 +298,13 @@ def test_the_tally_counts_records_and_what_became_of_sessions() -> None:
     }
 
 
+def test_sessions_that_are_only_counted_are_opened_and_hold_their_events() -> None:
+    told = table(session("final", "u1", new_events=4))
+    counted = {"kind": "counted", "is_final": False, "new_events": 7, "new_spans": 3}
+    rows = pa.concat_tables([told, pa.Table.from_pylist([counted])], promote_options="permissive")
+    assert (tally(rows)["decoded"], tally(rows)["opened"], tally(rows)["closed"]) == (11, 4, 1)
+
+
 def test_the_tally_of_no_rows_is_nothing() -> None:
     assert set(tally(ALL.slice(0, 0)).values()) == {0}
 

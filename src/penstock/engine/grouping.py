@@ -24,11 +24,12 @@ def group(
     layouts: Sequence[Layout],
     *,
     combine: bool = True,
+    live: bool = True,
 ) -> DataFrame:
     """Rows of every kind (live, final, corrected, retracted, late, duplicate, rejected); see Spans.java.
 
     Rejected records travel with the rest under a key of their own: a branch for them would read and decode
-    the topic a second time.
+    the topic a second time. Without `live`, rows of that kind are only counted.
     """
     grouping = _required_grouping(spec)
     kernel = _kernel(spark, spec, layouts)
@@ -57,7 +58,7 @@ def group(
     # late before the operator sees it: it decides.
     timed = parts.withWatermark("_at", f"{grouping.out_of_order.ms} milliseconds").drop("_at")
     dedupe = spec.cleanse.dedupe
-    told = kernel.apply(timed._jdf, grouping.lateness.ms, dedupe.within.ms if dedupe else 0, combine)
+    told = kernel.apply(timed._jdf, grouping.lateness.ms, dedupe.within.ms if dedupe else 0, combine, live)
     rows = DataFrame(told, spark).select(F.expr(f"penstock.told.`{spec.name}`(value)").alias("_told"))
     return rows.select("_told.*")
 

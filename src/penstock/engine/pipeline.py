@@ -104,6 +104,7 @@ class Pipeline:
                 say=self._say,
                 lookups=lookups,
                 postgres=self._endpoints.postgres,
+                live=any("live" in sink.rows for sink in spec.sink),
             )
         except BaseException:
             checkpoint.close()
@@ -217,10 +218,12 @@ def build(
     say: Callable[[str], None],
     lookups: Lookups | None = None,
     postgres: str = "",
+    live: bool = True,
 ) -> tuple[DataFrame, list[str]]:
     """The rows that a tier makes of records, and the sinks that are new to its checkpoint.
 
-    Lookups that are not given stay at the version they start with, and none is written down.
+    Lookups that are not given stay at the version they start with, and none is written down. Without `live`
+    rows of that kind are only counted.
     What Spark cannot resolve is a SpecError, what state does not fit a StateMismatch; in either case nothing
     has been written.
     """
@@ -240,7 +243,7 @@ def build(
             return event_rows(events, spec), new_sinks
         if spec.engine == "plain":
             return plain_groups(events, spec), new_sinks
-        return group(spark, events, spec, state.layouts), new_sinks
+        return group(spark, events, spec, state.layouts, live=live), new_sinks
     except AnalysisException as error:
         raise SpecError(spec.name, [first_line(error)]) from error
 

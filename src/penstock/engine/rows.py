@@ -130,13 +130,15 @@ def tally(rows: pa.Table) -> dict[str, int]:
     merged = pc.and_(
         pc.starts_with(rows.column("reason"), "merged into "), pc.invert(rows.column("is_final"))
     )
+    # Of spans that no row tells of: the operator says so of its own.
+    counted = (pc.sum(rows.column("new_spans")).as_py() or 0) if "new_spans" in rows.column_names else 0
     first = pc.and_(is_span, pc.equal(rows.column("version"), 1))
     return {
         "decoded": folded + late + duplicates,
         "rejected": kinds.get("rejected", 0),
         "late": late,
         "duplicates": duplicates,
-        "opened": pc.sum(first).as_py() or 0,
+        "opened": (pc.sum(first).as_py() or 0) + counted,
         "closed": kinds.get("final", 0),
         "corrected": kinds.get("corrected", 0),
         "merged": pc.sum(merged).as_py() or 0,

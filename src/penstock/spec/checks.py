@@ -26,7 +26,7 @@ RESERVED = ("session_id", "window_id", "start_ms", "end_ms", "kind", "version", 
 """Columns of a row of a session or window, beside its key and its measures."""
 INTERNAL = frozenset(
     {
-        *("span_id", "key", "is_final", "new_events", "oldest_created_ms"),
+        *("span_id", "key", "is_final", "new_events", "new_spans", "oldest_created_ms"),
         *("partition", "offset", "ts", "reason", "raw"),
     }
 )

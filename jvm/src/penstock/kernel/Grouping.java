@@ -60,8 +60,9 @@ public final class Grouping {
    * From parts to what is told, both as bytes.
    *
    * @param combine whether to fold before the shuffle where it pays; with ids to remember it must not
+   * @param live whether somebody asks for live rows
    */
-  public Dataset<byte[]> apply(Dataset<Row> events, long latenessMs, long withinMs, boolean combine) {
+  public Dataset<byte[]> apply(Dataset<Row> events, long latenessMs, long withinMs, boolean combine, boolean live) {
     Dataset<Row> parts = events;
     if (combine && withinMs == 0)
       parts = events.mapPartitions(new Combine(shape, measures), Encoders.BINARY()).toDF("part");
@@ -69,6 +70,6 @@ public final class Grouping {
         .groupBy(functions.expr("penstock.bucket.`" + name + "`(part)").as("bucket"))
         .as(Encoders.INT(), Encoders.BINARY())
         .transformWithState(
-            new Spans(shape, layouts, latenessMs, withinMs), TimeMode.EventTime(), OutputMode.Append(), Encoders.BINARY());
+            new Spans(shape, layouts, latenessMs, withinMs, live), TimeMode.EventTime(), OutputMode.Append(), Encoders.BINARY());
   }
 }

@@ -35,7 +35,8 @@ import scala.jdk.javaapi.CollectionConverters;
  *       have been told of and forgotten, the number of the batch is part of it.
  *   <li>A record that was rejected upstream passes through and touches no state.
  *   <li>Every input row is told of exactly once: {@code new_events} of all rows, plus the rows of late,
- *       duplicate and rejected, are the records of the batch.
+ *       duplicate and rejected, are the records of the batch. Where nobody asks for live rows, {@code counted}
+ *       ones stand in for them; versions and state are the same.
  * </ol>
  *
  * <p>Spark calls it for a {@link Bucket} of keys. Cost is per touched key: one read and one write of state, and
@@ -51,21 +52,25 @@ final class Spans extends StatefulProcessor<Integer, byte[], byte[]> {
   private final Measure[] measures;
   private final long latenessMs;
   private final long withinMs;
+  private final boolean live;
   private transient MapState<byte[], byte[]> state;
   private transient Due due;
   private transient Kept.Codec codec;
   private transient Wire wire;
+  private transient Counted counted;
 
   /**
    * @param layouts the measures, at each time that they were changed; the last are the present ones
    * @param withinMs how long ids are remembered; 0 for not at all
+   * @param live whether live rows are told; else they are only {@link Counted}
    */
-  Spans(Shape shape, Measure[][] layouts, long latenessMs, long withinMs) {
+  Spans(Shape shape, Measure[][] layouts, long latenessMs, long withinMs, boolean live) {
     this.shape = shape;
     this.layouts = layouts;
     this.measures = layouts[layouts.length - 1];
     this.latenessMs = latenessMs;
     this.withinMs = withinMs;
+    this.live = live;
   }
 
   @Override public void init(OutputMode mode, TimeMode time) {
@@ -73,6 +78,7 @@ final class Spans extends StatefulProcessor<Integer, byte[], byte[]> {
     due = new Due(getHandle(), shape.lastDueMs(0) + Math.max(latenessMs, withinMs));
     codec = new Kept.Codec(layouts);
     wire = new Wire(512);
+    counted = new Counted();
   }
 
   @Override public Iterator<byte[]> handleInputRows(Integer bucket, Iterator<byte[]> rows, TimerValues clock) {
@@ -94,6 +100,7 @@ final class Spans extends StatefulProcessor<Integer, byte[], byte[]> {
       due.begin(0);
       came.forEach((key, parts) -> take(key.bytes(), parts, clockMs, out));
       due.end();
+      counted.tell(wire, out);
     }
     return CollectionConverters.asScala(out.iterator());
   }
@@ -229,8 +236,12 @@ final class Spans extends StatefulProcessor<Integer, byte[], byte[]> {
     }
     span.version++;
     Told.Kind kind = !isDue ? Told.Kind.LIVE : span.closed ? Told.Kind.CORRECTED : Told.Kind.FINAL;
-    Told.writeSpan(wire, kind, key, span, isDue, measures);
-    out.add(wire.take());
+    if (kind == Told.Kind.LIVE && !live) {
+      counted.add(span);
+    } else {
+      Told.writeSpan(wire, kind, key, span, isDue, measures);
+      out.add(wire.take());
+    }
     span.reopened = span.closed && !isDue;
     span.closed |= isDue;
   }

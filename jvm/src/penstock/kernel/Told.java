@@ -16,12 +16,13 @@ public final class Told implements ScalarFunction<InternalRow> {
   /** What every row starts with; the measures follow. */
   public static final String OUTPUT =
       "kind string, span_id string, key string, start_ms long, end_ms long, version long, is_final boolean, "
-          + "new_events long, oldest_created_ms long, partition int, offset long, ts long, reason string, raw binary";
-  private static final int OUTPUT_COLUMNS = 14;
+          + "new_events long, oldest_created_ms long, partition int, offset long, ts long, reason string, raw binary, "
+          + "new_spans long";
+  private static final int OUTPUT_COLUMNS = 15;
 
   /** Kinds of rows; their numbers are in no state, only between two operators of one batch. */
   enum Kind {
-    LIVE, FINAL, CORRECTED, RETRACTED, LATE, DUPLICATE, REJECTED;
+    LIVE, FINAL, CORRECTED, RETRACTED, LATE, DUPLICATE, REJECTED, COUNTED;
 
     private final UTF8String text = UTF8String.fromString(name().toLowerCase());
   }
@@ -52,6 +53,7 @@ public final class Told implements ScalarFunction<InternalRow> {
     row[0] = kind.text;
     row[2] = UTF8String.fromBytes(key);
     if (kind.compareTo(Kind.RETRACTED) <= 0) span(kind, key, wire, row);
+    else if (kind == Kind.COUNTED) counted(wire, row);
     else aside(wire, row);
     return new GenericInternalRow(row);
   }
@@ -75,6 +77,13 @@ public final class Told implements ScalarFunction<InternalRow> {
     int column = OUTPUT_COLUMNS;
     for (Measure measure : measures)
       column = measure.show(wire.getByte() == 0 ? null : measure.read(wire), row, column);
+  }
+
+  private void counted(Wire wire, Object[] row) {
+    row[6] = false;
+    row[7] = wire.getLong();
+    row[8] = wire.getLong();
+    row[14] = wire.getLong();
   }
 
   private void aside(Wire wire, Object[] row) {
@@ -101,6 +110,10 @@ public final class Told implements ScalarFunction<InternalRow> {
       wire.putByte(span.values[i] == null ? 0 : 1);
       if (span.values[i] != null) measures[i].write(wire, span.values[i]);
     }
+  }
+
+  static void writeCounted(Wire wire, long events, long createdMs, long newSpans) {
+    wire.putByte(Kind.COUNTED.ordinal()).putLong(0).putLong(events).putLong(createdMs).putLong(newSpans);
   }
 
   static void writeRetracted(Wire wire, byte[] key, Span.Told told, boolean merged, Span into) {
