@@ -24,12 +24,13 @@ pytestmark = pytest.mark.integration
 T0 = 1_800_000_000_000
 
 
-def spec(measures: dict[str, str] | None = None, **sections: Any) -> PipelineSpec:
+def spec(measures: dict[str, str] | None = None, combine: bool = False, **sections: Any) -> PipelineSpec:
     """Sessions unless other sections are given."""
     shape = {
         "key": "user",
         "lateness": "5 seconds",
         "partitions": 2,
+        "combine": combine,
         "measures": measures or {"n": "count(*)"},
     }
     windows = sections.pop("windows", None)
@@ -58,7 +59,7 @@ def rows_of(batches: list[list[Row]], kind: str) -> list[Row]:
 
 @pytest.mark.parametrize("windows", [None, {"size": "4 seconds", "slide": "2 seconds"}])
 def test_combining_before_the_shuffle_changes_no_bit_of_any_row(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, windows: dict[str, str] | None
+    spark: SparkSession, tmp_path: Path, windows: dict[str, str] | None
 ) -> None:
     """One batch with a hot key, one with so many keys that combining gives up; numbers that round badly."""
     chance, topic = random.Random(1), Topic()
@@ -76,15 +77,28 @@ def test_combining_before_the_shuffle_changes_no_bit_of_any_row(
     wide = [at(topic, 9_000 + i, f"u{i % 2_500}", i % 2, x=chance.choice(values)) for i in range(5_000)]
     old = [at(topic, chance.choice((-50_000, 1)) + i, "hot", x=0.3) for i in range(200)]
     measures = {"n": "count(*)", "total": "sum(x)", "last": "last(x)", "many": "distinct(x)"}
-    made = spec(measures, windows=windows)
-    combined = run_batches(spark, made, tmp_path / "combined", [hot, wide, old])
-    monkeypatch.setattr(pipeline_module, "group", lambda *args, **_: group(*args, combine=False))
-    single = run_batches(spark, made, tmp_path / "single", [hot, wide, old])
+    single, combined = (
+        run_batches(spark, made, tmp_path / str(combine), [hot, wide, old])
+        for combine in (False, True)
+        for made in [spec(measures, combine, windows=windows)]
+    )
     assert combined == single
     assert rows_of(combined, "late")
     assert (
         sum(row["new_events"] for rows in combined for row in rows) + len(rows_of(combined, "late")) == 6_700
     )
+
+
+def test_whether_events_are_combined_can_be_changed_at_a_start(spark: SparkSession, tmp_path: Path) -> None:
+    topic = Topic()
+    engine = EngineRun(spark, spec(), DataDir.at(tmp_path))
+    counts: list[tuple[str, int, int]] = []
+    for combine in (False, True, False):
+        engine.spec = spec(combine=combine)
+        # The batch that follows only moves the clock.
+        [[row], *_] = engine.run([[at(topic, len(counts) * 1_000 + i) for i in range(200)]])
+        counts.append((row["kind"], row["version"], row["n"]))
+    assert counts == [("live", 1, 200), ("live", 2, 400), ("live", 3, 600)]
 
 
 @pytest.mark.parametrize("windows", [None, {"size": "4 seconds", "slide": "2 seconds"}])

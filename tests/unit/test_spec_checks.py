@@ -79,6 +79,12 @@ CASES: list[tuple[Any, ...]] = [
     ),
     ("cleanse.dedupe.within", None, 'cleanse.dedupe.within: required, but missing; e.g. "10 minutes"'),
     ("cleanse.dedupe.within", "0 s", 'cleanse.dedupe.within = "0 s": expected more than 0'),
+    ("windows.combine", "maybe", 'windows.combine = "maybe": expected true or false'),
+    (
+        "windows.combine",
+        True,
+        "windows.combine = true: not with [cleanse.dedupe], for which each event must be known by itself",
+    ),
     (
         "cleanse.dedupe",
         "id",
@@ -128,7 +134,7 @@ CASES: list[tuple[Any, ...]] = [
         "windows.gap",
         "1 minute",
         'windows.gap = "1 minute": unknown key'
-        " (known: idle, key, lateness, measures, out_of_order, partitions, size, slide)",
+        " (known: combine, idle, key, lateness, measures, out_of_order, partitions, size, slide)",
     ),
     ("windows.key", "acount", 'windows.key = "acount": no such column; did you mean "account"?'),
     (

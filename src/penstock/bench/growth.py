@@ -127,5 +127,5 @@ def _reference(
     plan = reference_plan(users)
     plan.write_reference(rig.data.reference)
     count = rig.fill(topic, partitions, clicks(plan, events))
-    whole = cumulated(rig, made, made)[STATE]
+    whole = cumulated(rig, made, made, made)[STATE]
     return [rig.measure(whole(), count) for _ in range(rounds + 1)][1:]

@@ -1,9 +1,10 @@
-"""What one key with most of the events does to throughput: kernel sessions and windows, beside even keys."""
+"""What one key with most of the events does to throughput; what combining does about it, and elsewhere."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -15,11 +16,13 @@ from penstock.bench.small import rows as groups
 COLUMNS = (
     Column("of", "of"),
     Column("keys", "keys"),
+    Column("combined", "combined"),
     Column("events_per_s", "events/s", drawn=True),
     Column("cpu_s_per_million", "CPU-s per million", 2, drawn=True),
 )
 _BATCH = 200_000
 _USERS = 20_000
+_COMBINED = ("no", "yes")
 _SHAPES: dict[str, dict[str, Any]] = {
     "sessions": {"gap": "30 minutes", "partitions": 4},
     "windows": {"size": "10 seconds", "slide": "5 seconds", "partitions": 4},
@@ -46,17 +49,21 @@ def measure(count: int, rounds: int, hot: float, say: Callable[[str], None]) -> 
             )
             rig.fill(topic, 8, spread)
         for section, shape in _SHAPES.items():
-            costs: dict[str, list[Cost]] = {topic: [] for topic in shares}
+            costs: dict[tuple[str, str], list[Cost]] = {}
             for number in range(rounds + 1):
-                for topic in shares:
-                    made = spec(topic, "kernel", _BATCH, **{section: shape})
+                for topic, combined in product(shares, _COMBINED):
+                    made = spec(topic, "kernel", _BATCH, **{section: shape | {"combine": combined == "yes"}})
                     cost = rig.measure(groups(rig, made), count)
-                    say(f"round {number}  {section:9} {topic:7} {cost.eps:9,.0f}/s {cost.per_million:6.2f}")
+                    line = f"round {number}  {section:9} {topic:7} combined: {combined:4}"
+                    say(f"{line} {cost.eps:9,.0f}/s {cost.per_million:6.2f}")
                     if number:
-                        costs[topic].append(cost)
-            rows += [_row(section, topic, measured) for topic, measured in costs.items()]
-            even, skewed = (median(cost.eps for cost in costs[topic]) for topic in shares)
-            findings.append(f"{section}, throughput with skew / without: {skewed / even:.2f}")
+                        costs.setdefault((topic, combined), []).append(cost)
+            rows += [_row(section, *case, measured) for case, measured in costs.items()]
+            for combined in _COMBINED:
+                even, skewed = (median(cost.eps for cost in costs[topic, combined]) for topic in shares)
+                findings.append(
+                    f"{section}, combined: {combined}, throughput with skew / without: {skewed / even:.2f}"
+                )
     return Result(
         "skew",
         f"{count:,} small events of {_USERS:,} keys, and as many of which {hot:.0%} are of one key; {rounds}"
@@ -67,10 +74,11 @@ def measure(count: int, rounds: int, hot: float, say: Callable[[str], None]) -> 
     )
 
 
-def _row(section: str, topic: str, measured: Sequence[Cost]) -> Row:
+def _row(section: str, topic: str, combined: str, measured: Sequence[Cost]) -> Row:
     return {
         "of": section,
         "keys": topic,
+        "combined": combined,
         "events_per_s": Spread.of([cost.eps for cost in measured]),
         "cpu_s_per_million": Spread.of([cost.per_million for cost in measured]),
     }

@@ -45,7 +45,7 @@ COLUMNS = (
     Column("cpu_s_per_million", "CPU-s per million", 2, drawn=True),
     Column("limited_by", "limited by"),
 )
-WHOLE, PLAIN, UNFOLDED = "whole path", "whole path, plain", "whole path, not combined"
+WHOLE, PLAIN, COMBINED = "whole path", "whole path, plain", "whole path, combined before the shuffle"
 TOUCHED, SPARKS = "limit: read, and each byte hashed", "read by Spark's own source"
 _READ, _DECODE, _LOOKUP, STATE = "read", "decode", "lookup", "shuffle + state"
 _CHUNK = 1_000
@@ -80,7 +80,9 @@ def reference_spec(name: str, **overrides: str) -> PipelineSpec:
     return load(shipped("pipelines") / "clickstream.toml", environ={}, overrides=settings)
 
 
-def cumulated(rig: Rig, spec: PipelineSpec, plain: PipelineSpec) -> dict[str, Callable[[], DataFrame]]:
+def cumulated(
+    rig: Rig, spec: PipelineSpec, combined: PipelineSpec, plain: PipelineSpec
+) -> dict[str, Callable[[], DataFrame]]:
     """Each stage with those before it, by the name of the last."""
     spark, data = rig.spark, rig.data
 
@@ -97,9 +99,9 @@ def cumulated(rig: Rig, spec: PipelineSpec, plain: PipelineSpec) -> dict[str, Ca
     def enriched() -> DataFrame:
         return lookups.enrich(events())
 
-    def sessions(*, combine: bool) -> DataFrame:
+    def sessions(spec: PipelineSpec) -> DataFrame:
         found = enriched()
-        return group(spark, found, spec, [measure_layout(found, spec)], combine=combine)
+        return group(spark, found, spec, [measure_layout(found, spec)])
 
     return {
         _READ: lambda: records(spec),
@@ -107,8 +109,8 @@ def cumulated(rig: Rig, spec: PipelineSpec, plain: PipelineSpec) -> dict[str, Ca
         SPARKS: lambda: records(plain),
         _DECODE: lambda: events().drop("_value"),
         _LOOKUP: lambda: enriched().drop("_value"),
-        STATE: lambda: sessions(combine=True),
-        UNFOLDED: lambda: sessions(combine=False),
+        STATE: lambda: sessions(spec),
+        COMBINED: lambda: sessions(combined),
         PLAIN: lambda: plain_groups(plain_events(spark, records(plain), plain, data, "groups", ""), plain),
     }
 
@@ -124,6 +126,7 @@ class Measured:
 def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
     """All stages in turns; the first round is the warm-up."""
     spec, plain = reference_spec("bench"), reference_spec("bench-plain", engine="plain")
+    combined = reference_spec("bench", **{"sessions.combine": "true"})
     found: dict[str, list[Measured]] = {}
     readers: dict[str, list[float]] = {}
     with open_rig(spec, say, ("kafka", "clickhouse", "postgres")) as rig:
@@ -131,7 +134,7 @@ def measure(events: int, rounds: int, say: Callable[[str], None]) -> Result:
         REFERENCE.write_reference(rig.data.reference)
         events = rig.fill(spec.source.topic, spec.source.partitions, clicks(REFERENCE, events))
         for number in range(rounds + 1):
-            for name, frame in cumulated(rig, spec, plain).items():
+            for name, frame in cumulated(rig, spec, combined, plain).items():
                 used: list[Use] = []
                 with using(used.append):
                     cost = rig.measure(frame(), events)
@@ -169,7 +172,7 @@ def stage_rows(found: Mapping[str, list[Measured]], limits: Limits) -> list[Row]
     before = [0.0] * len(found[_READ])
     for name, rounds in found.items():
         whole = [one.cost.per_million for one in rounds]
-        is_whole = name in (UNFOLDED, PLAIN, TOUCHED, SPARKS)
+        is_whole = name in (COMBINED, PLAIN, TOUCHED, SPARKS)
         own = whole if is_whole else [max(now - then, 0.01) for now, then in zip(whole, before, strict=True)]
         by, share = limiting(rounds[-1].use, limits)
         rows.append(

@@ -23,7 +23,6 @@ def group(
     spec: PipelineSpec,
     layouts: Sequence[Layout],
     *,
-    combine: bool = True,
     live: bool = True,
 ) -> DataFrame:
     """Rows of every kind (live, final, corrected, retracted, late, duplicate, rejected); see Spans.java.
@@ -58,7 +57,8 @@ def group(
     # late before the operator sees it: it decides.
     timed = parts.withWatermark("_at", f"{grouping.out_of_order.ms} milliseconds").drop("_at")
     dedupe = spec.cleanse.dedupe
-    told = kernel.apply(timed._jdf, grouping.lateness.ms, dedupe.within.ms if dedupe else 0, combine, live)
+    within_ms = dedupe.within.ms if dedupe else 0
+    told = kernel.apply(timed._jdf, grouping.lateness.ms, within_ms, grouping.combine, live)
     rows = DataFrame(told, spark).select(F.expr(f"penstock.told.`{spec.name}`(value)").alias("_told"))
     return rows.select("_told.*")
 

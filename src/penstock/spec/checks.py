@@ -105,6 +105,11 @@ def _grouping(spec: PipelineSpec) -> Iterator[Problem]:
         yield from _unknown((section, "key"), [spec.grouping.key], spec.columns())
         if spec.grouping.key in RESERVED:
             yield Problem((section, "key"), f"is a column of every row; {_RENAME}")
+        if spec.grouping.combine and spec.cleanse.dedupe is not None:
+            yield Problem(
+                (section, "combine"),
+                "not with [cleanse.dedupe], for which each event must be known by itself",
+            )
     if spec.windows is not None and spec.windows.size.ms % spec.windows.step.ms:
         yield Problem(("windows", "slide"), f"the size, {spec.windows.size}, is not a multiple of it")
 

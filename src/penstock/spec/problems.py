@@ -72,6 +72,8 @@ def _what(model: type[BaseModel], details: ErrorDetails) -> str:
             return str(details["ctx"]["error"])
         case "string_type":
             return "expected text in quotes"
+        case "bool_type" | "bool_parsing":
+            return "expected true or false"
         case "string_too_short":
             return "expected some text"
         case "tuple_type":

@@ -19,6 +19,7 @@ from penstock.spec.units import Duration
 _WORDS: dict[Any, str] = {
     str: "text",
     int: "whole number",
+    bool: "true or false",
     Duration: "duration",
     Column: "Spark DDL",
     Measure: "section of name = aggregate",
@@ -86,6 +87,8 @@ def _default(field: FieldInfo) -> str:
             return "optional"
         case tuple():
             return "default: " + ", ".join(field.default)
+        case bool():
+            return f"default: {json.dumps(field.default)}"
         case int():
             return f"default: {field.default:,}"
         case _:

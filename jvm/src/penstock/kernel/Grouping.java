@@ -59,7 +59,7 @@ public final class Grouping {
   /**
    * From parts to what is told, both as bytes.
    *
-   * @param combine whether to fold before the shuffle where it pays; with ids to remember it must not
+   * @param combine whether to fold before the shuffle; with ids to remember it is not done
    * @param live whether somebody asks for live rows
    */
   public Dataset<byte[]> apply(Dataset<Row> events, long latenessMs, long withinMs, boolean combine, boolean live) {
