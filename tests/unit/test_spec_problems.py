@@ -47,7 +47,7 @@ CASES: list[tuple[str, Any, str]] = [
         "sessions.gpa",
         "30 minutes",
         'sessions.gpa = "30 minutes": unknown key; did you mean "gap"?'
-        " (known: gap, idle, key, lateness, max_length, measures, out_of_order, partitions)",
+        " (known: combine, gap, idle, key, lateness, max_length, measures, out_of_order, partitions)",
     ),
     (
         "sink.1.topic",
