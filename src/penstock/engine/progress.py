@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import takewhile
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -53,7 +54,10 @@ class Progress:
     def _since(self, last: Any) -> list[Any]:
         if last.batchId() == self._batch + 1:
             return [last]
-        return [report for report in self._query.recentProgress() if report.batchId() > self._batch]
+        # From the newest back to what is known: each that is looked at takes some calls, and Spark keeps 100.
+        recent = self._query.recentProgress()
+        newest_first = (recent[place] for place in range(len(recent) - 1, -1, -1))
+        return list(takewhile(lambda report: report.batchId() > self._batch, newest_first))[::-1]
 
     def _stages(self) -> dict[int, list[dict[str, Any]]]:
         """The stages of the batches that are over, and were not before."""
