@@ -281,8 +281,8 @@ class Grouping(Section):
     )
     combine: bool = Field(
         default=False,
-        description="Fold events of a key before they go to the task of that key. It pays where one key or"
-        " few have most of the events; elsewhere it costs a tenth of the CPU. Any start may change it.",
+        description="Fold events of a key before they go to the task of that key: for a key with more events"
+        " than one core can take. Elsewhere it costs up to a tenth of the CPU. Any start may change it.",
         examples=[True],
     )
     measures: Annotated[tuple[Measure, ...], BeforeValidator(_measures), PlainSerializer(_measure_table)] = (
