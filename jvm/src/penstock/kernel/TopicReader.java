@@ -13,6 +13,7 @@ final class TopicReader implements PartitionReader<InternalRow> {
   private final SpecificInternalRow row = new SpecificInternalRow(Topic.RECORD);
   private final TopicConsumer consumer;
   private String topic;
+  private boolean closed = false;
 
   TopicReader(TopicStream.Share share) {
     consumer = TopicConsumer.take(share);
@@ -33,7 +34,9 @@ final class TopicReader implements PartitionReader<InternalRow> {
     return row;
   }
 
+  /** Once: from then on the consumer may be another task's. */
   @Override public void close() {
-    consumer.giveBack();
+    if (!closed) consumer.giveBack();
+    closed = true;
   }
 }
