@@ -45,7 +45,7 @@ def read_source(
     tick = F.when(F.col("topic") != spec.source.topic, F.col("value").cast("string").cast("long"))
     clock_ms = tick if len(topics) > 1 else F.lit(None).cast("long")
     records = stream.load().select("value", "partition", "offset", "timestamp", clock_ms.alias("clock_ms"))
-    return records.coalesce(tasks) if is_plain else records
+    return records.coalesce(tasks) if is_plain and is_tuned("source.tasks") else records
 
 
 def source_options(spec: PipelineSpec) -> dict[str, Value]:
