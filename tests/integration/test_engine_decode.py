@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -21,9 +22,14 @@ GOOD = b'{"s":"x","l":1,"i":2,"d":3.5,"f":4.5,"b":true}'
 
 
 def decode(
-    spark: SparkSession, values: Sequence[bytes | None], ddl: str = DDL, epoch: str = "ms"
+    spark: SparkSession,
+    values: Sequence[bytes | None],
+    ddl: str = DDL,
+    epoch: str = "ms",
+    passed: Sequence[str] = (),
 ) -> list[Row]:
-    spark._jvm.penstock.kernel.Functions.decode("test", ddl, epoch)  # type: ignore[union-attr]
+    functions = spark._jvm.penstock.kernel.Functions  # type: ignore[union-attr]
+    functions.decode("test", ddl, list(passed), epoch)
     frame = spark.createDataFrame([(i, v) for i, v in enumerate(values)], "n int, value binary").coalesce(1)
     rows = frame.select("n", F.expr("penstock.decode.test(value)").alias("r")).select("n", "r.*").collect()
     return sorted(rows, key=lambda row: row["n"])
@@ -209,3 +215,18 @@ def test_arbitrary_bytes_never_raise_and_are_only_accepted_where_python_accepts_
     for value, row in zip(values, decode(spark, values), strict=True):
         if row["_error"] is None:
             assert isinstance(json.loads(value), dict)
+
+
+def test_a_name_that_is_passed_over_changes_nothing_wherever_it_stands(spark: SparkSession) -> None:
+    """Known or not, its value is checked to be JSON, and is nobody's."""
+    chance = random.Random(3)
+    fields = ['"s":"x"', '"l":1', '"d":3.5', '"p":"\\u0041"', '"q":{"s":[1,{"l":2}]}', '"r":null', '"p2":1e3']
+    records = [
+        f"{{{','.join(chance.sample(fields, chance.randrange(len(fields) + 1)))}}}".encode()
+        for _ in range(200)
+    ]
+    records += [b'{"p":}', b'{"l":1,"q":[1}', b'{"r":nul,"s":"x"}', b'{"p":1,"p":2,"l":7}']
+    plain = decode(spark, records)
+    assert decode(spark, records, passed=["p", "q", "r"]) == plain
+    assert [row["_error"] is None for row in plain[-4:]] == [False, False, False, True]
+    assert plain[-1]["l"] == 7

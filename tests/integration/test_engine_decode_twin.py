@@ -36,7 +36,7 @@ def both(spark: SparkSession, ddl: str, records: Sequence[bytes], good: Sequence
     """
     columns = parse_schema(ddl)
     canonical = ", ".join(f"{column.name} {column.type}" for column in columns)
-    spark._jvm.penstock.kernel.Functions.decode("twin", canonical, "s")  # type: ignore[union-attr]
+    spark._jvm.penstock.kernel.Functions.decode("twin", canonical, [], "s")  # type: ignore[union-attr]
     rows = zip(range(len(records)), records, good, strict=True)
     frame = spark.createDataFrame(list(rows), "n int, value binary, good boolean").coalesce(1)
     text = F.when(F.col("good"), F.col("value").cast("string"))

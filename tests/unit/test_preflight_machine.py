@@ -135,7 +135,7 @@ def test_many_more_parts_of_state_than_cores_are_a_cost() -> None:
         ("spark://there:7077", "note"),
     ],
 )
-def test_a_realtime_sink_needs_a_slot_for_each_partition_and_one_more(
+def test_a_realtime_sink_needs_a_slot_for_each_task_that_reads_and_one_more(
     master: str, severity: str | None
 ) -> None:
     found = _about(replace(REALTIME, start=Start(master)), "spark")

@@ -238,7 +238,7 @@ CASES: list[tuple[Any, ...]] = [
     (
         "sink.1.writers",
         2,
-        "sink[1].writers = 2: a realtime sink has a writer for each partition of the source",
+        "sink[1].writers = 2: a realtime sink is written by the tasks that read the source",
     ),
     ("sink.0.writers", 2, "sink[0].writers = 2: more than 1 is for rows = events only: the others are few"),
     ("sink.2.writers", 2, "sink[2].writers = 2: more than 1 is for rows = events only: the others are few"),

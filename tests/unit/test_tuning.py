@@ -52,7 +52,7 @@ def test_the_producer_is_given_what_it_was_tried_with() -> None:
         "enable.idempotence": True,
         "acks": "all",
         "compression.type": "lz4",
-        "linger.ms": 5,
+        "linger.ms": 1,
         "partitioner": "murmur2_random",
         "queue.buffering.max.messages": 200_000,
         "queue.buffering.max.kbytes": 1_048_576,
@@ -167,7 +167,7 @@ def test_spark_is_given_what_it_was_tried_with() -> None:
 def test_spark_has_the_slots_and_the_status_that_realtime_sinks_need() -> None:
     beside = CLICKSTREAM.model_copy(update={"sink": (*CLICKSTREAM.sink, REALTIME)})
     master, given_ = spark_settings(beside)
-    assert master == "local[10]"
+    assert master == "local[4]"
     assert given_ == spark_settings(CLICKSTREAM)[1] | {
         "spark.ui.liveUpdate.period": "0",
         "spark.default.parallelism": "2",

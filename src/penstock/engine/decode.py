@@ -18,7 +18,9 @@ def decode(spark: SparkSession, records: DataFrame, spec: PipelineSpec, tier: Ti
     name = f"{spec.name}-{tier}"
     used = spec.used_columns(tier)
     ddl = ", ".join(f"`{column.name}` {column.type}" for column in spec.source.columns if column.name in used)
-    spark._jvm.penstock.kernel.Functions.decode(name, ddl, spec.source.epoch)  # type: ignore[union-attr]
+    passed = [column.name for column in spec.source.columns if column.name not in used]
+    functions = spark._jvm.penstock.kernel.Functions  # type: ignore[union-attr]
+    functions.decode(name, ddl, passed, spec.source.epoch)
     decoded = F.expr(f"penstock.decode.`{name}`(value)")
     return beside_record(records, decoded)
 

@@ -36,8 +36,6 @@ def group(
     judged = events.withColumn("_reason", F.expr(reason(spec)))
     tick = F.col("_clock_ms").isNotNull()
     good = F.col("_reason").isNull() & ~tick
-    # A tick carries nothing: it only moves the clock. Nor does a rejected record's time move it.
-    at = F.when(tick, F.col("_clock_ms")).when(good, F.col(TS)).otherwise(F.lit(0))
     aside = F.concat(F.lit("\0aside-"), F.col("_partition").cast("string"))
     event = F.struct(
         F.when(good, F.col(f"`{grouping.key}`").cast("string")).otherwise(aside).alias("key"),
@@ -48,17 +46,18 @@ def group(
         _dedupe_id(spec).alias("id"),
         F.when(~tick, F.col("_reason")).alias("reason"),
         F.when(~good & ~tick, F.col("_value")).alias("raw"),
+        F.col("_clock_ms").alias("tick_ms"),
         *measure_columns(judged, grouping),
     ).alias("event")
-    parts = judged.select(event, F.timestamp_millis(at).alias("_at")).select(
-        F.expr(f"penstock.part.`{spec.name}`(event)").alias("part"), "_at"
-    )
+    parts = judged.select(event).select(F.expr(f"penstock.part.`{spec.name}`(event)").alias("part"))
+    packets = DataFrame(kernel.pack(parts._jdf, grouping.combine), spark)
     # With its event-time column dropped, the operator's timers follow the watermark but no row is dropped as
-    # late before the operator sees it: it decides.
-    timed = parts.withWatermark("_at", f"{grouping.out_of_order.ms} milliseconds").drop("_at")
+    # late before the operator sees it: it decides. A tick only moves the clock; a rejected record does not.
+    at = packets.withColumn("_at", F.timestamp_millis("newest_ms"))
+    timed = at.withWatermark("_at", f"{grouping.out_of_order.ms} milliseconds").select("bucket", "parts")
     dedupe = spec.cleanse.dedupe
     within_ms = dedupe.within.ms if dedupe else 0
-    told = kernel.apply(timed._jdf, grouping.lateness.ms, within_ms, grouping.combine, live)
+    told = kernel.apply(timed._jdf, grouping.lateness.ms, within_ms, live)
     rows = DataFrame(told, spark).select(F.expr(f"penstock.told.`{spec.name}`(value)").alias("_told"))
     return rows.select("_told.*")
 

@@ -24,7 +24,7 @@ from penstock.engine.query import Query
 from penstock.engine.realtime import RealtimeQuery, read_realtime, realtime_rows
 from penstock.engine.receipt import Receipt
 from penstock.engine.refresh import references, refreshing
-from penstock.engine.slots import check_slots, realtime_sinks
+from penstock.engine.slots import check_slots, readers, realtime_sinks
 from penstock.engine.source import read_source
 from penstock.errors import SpecError, first_line
 from penstock.paths import DataDir
@@ -130,7 +130,8 @@ class Pipeline:
         spec, name = self._spec, f"{self._spec.name}-{sink.name}"
         checkpoint = self._checkpoint(name)
         try:
-            records = read_realtime(self._spark, spec, self._endpoints.kafka, self._start.get(name))
+            tasks = readers(spec, str(self._spark.sparkContext.master))
+            records = read_realtime(self._spark, spec, self._endpoints.kafka, tasks, self._start.get(name))
             lookups = Lookups(self._spark, self._references, checkpoint, self._say, at_once=True)
             rows = build_realtime(self._spark, records, spec, lookups, sink)
             # There is no state; but a position is one of this topic alone.

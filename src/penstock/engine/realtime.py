@@ -33,11 +33,16 @@ def batch_length() -> str:
 
 
 def read_realtime(
-    spark: SparkSession, spec: PipelineSpec, bootstrap: str, start: Mapping[int, int] | None = None
+    spark: SparkSession,
+    spec: PipelineSpec,
+    bootstrap: str,
+    tasks: int,
+    start: Mapping[int, int] | None = None,
 ) -> DataFrame:
-    """Records as decode.RECORD has them, by one task for each partition."""
+    """Records as decode.RECORD has them, by so many tasks, each of which has partitions of its own."""
     return (
-        spark.readStream.format("kafka")
+        spark.readStream.format("penstock.kernel.Topic")
+        .option("tasks", tasks)
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", spec.source.topic)
         .option("startingOffsets", starting_offsets(spec, [spec.source.topic], start))
@@ -106,16 +111,16 @@ class RealtimeQuery(Query):
             if ready and now_s - looked_s < _LOOK_EVERY_S:
                 continue
             looked_s = now_s
-            unread = reading.unread()
-            if not unread:
+            idle = reading.idle()
+            if not idle:
                 read_s = now_s
             elif now_s - read_s > _UNREAD_MAX_S:
                 raise PenstockError(
-                    f"{self.name}: nothing reads {unread} of the partitions of {self.spec.source.topic}:"
-                    " Spark has too few task slots",
+                    f"{self.name}: {idle} of the tasks that read {self.spec.source.topic} do not run:"
+                    " Spark has too few slots for them",
                     hint="Look whether executors were lost, or whether partitions were added to the topic.",
                 )
-            if unread == 0 and not ready:
+            if idle == 0 and not ready:
                 ready = True
                 self.say(f"realtime {self.sinks[0].name}: running")
                 self.on_ready()

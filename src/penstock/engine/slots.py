@@ -1,7 +1,8 @@
-"""Task slots. A realtime query holds one for each partition of its topic, for as long as it runs."""
+"""Task slots. A realtime query holds one for each task that reads its topic, for as long as it runs."""
 
 from __future__ import annotations
 
+import os
 import time
 
 from pyspark.sql import SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.engine.status import RunJobs, StatusStore
 from penstock.errors import PenstockError
 from penstock.spec import KafkaSink, PipelineSpec
+from penstock.tuning import is_tuned
 
 _EXECUTORS_WITHIN_S = 60.0
 _SPARE = 1
@@ -20,24 +22,35 @@ def realtime_sinks(spec: PipelineSpec) -> list[KafkaSink]:
     return [sink for sink in spec.sink if isinstance(sink, KafkaSink) and sink.latency == "realtime"]
 
 
-def slots_held(spec: PipelineSpec) -> int:
+def readers(spec: PipelineSpec, master: str, cores: int | None = None) -> int:
+    """The tasks that read the topic for one realtime sink.
+
+    Here no more than there are cores. How many a cluster will have is not known before it is asked, so there
+    each partition has one.
+    """
+    if not master.startswith("local") or not is_tuned("realtime-source.tasks"):
+        return spec.source.partitions
+    return min(spec.source.partitions, max(1, os.cpu_count() or 1 if cores is None else cores))
+
+
+def slots_held(spec: PipelineSpec, master: str, cores: int | None = None) -> int:
     """The slots that realtime queries hold and nothing else can use."""
-    return spec.source.partitions * len(realtime_sinks(spec))
+    return readers(spec, master, cores) * len(realtime_sinks(spec))
 
 
 def slots_wanted(spec: PipelineSpec, cores: int) -> int:
-    """The slots with which micro-batches still have all cores beside the realtime queries.
+    """The slots with which micro-batches still have all cores beside the realtime queries, on this machine.
 
     More slots than cores is right: a realtime task mostly waits for the broker.
     """
-    return slots_held(spec) + max(1, cores)
+    return slots_held(spec, "local", cores) + max(1, cores)
 
 
 def check_slots(spark: SparkSession, spec: PipelineSpec) -> None:
     """Raise unless every partition can be read at once: Spark would leave some unread and say nothing."""
-    needed = slots_held(spec) + _SPARE
-    deadline = time.monotonic() + _EXECUTORS_WITHIN_S
     master = str(spark.sparkContext.master)
+    needed = slots_held(spec, master) + _SPARE
+    deadline = time.monotonic() + _EXECUTORS_WITHIN_S
     # The executors of a cluster come one by one after the session has started.
     while (
         (slots := _slots(spark)) < needed and not master.startswith("local[") and time.monotonic() < deadline
@@ -47,8 +60,8 @@ def check_slots(spark: SparkSession, spec: PipelineSpec) -> None:
         names = ", ".join(sink.name for sink in realtime_sinks(spec))
         raise PenstockError(
             f"realtime needs {needed} task slots, but Spark at {master} has {slots}:"
-            f" one for each of the {spec.source.partitions} partitions of {spec.source.topic},"
-            f" for each of the sinks {names}, and {_SPARE} for all else",
+            f" for each of the sinks {names} {readers(spec, master)} that read {spec.source.topic},"
+            f" and {_SPARE} for all else",
             hint=f"Leave out --master, make it local[{needed}] or more, or give the cluster's"
             " executors more cores.",
         )
@@ -67,8 +80,8 @@ class Reading:
         self._jobs = RunJobs(self._store, str(query.runId))
         self._job: int | None = None
 
-    def unread(self) -> int | None:
-        """How many partitions no task reads at this moment; None between batches."""
+    def idle(self) -> int | None:
+        """How many tasks do not run that have partitions to read; None between batches."""
         for job in self._jobs.new():
             self._job = job["jobId"]
         job = self._store.job(self._job) if self._job is not None else None

@@ -194,7 +194,7 @@ def _event_sink(path: Path, sink: Sink, spec: PipelineSpec) -> Iterator[Problem]
                 "a realtime sink is at_least_once: readers tell a repeated event by its key",
             )
         if realtime and getattr(sink, "writers", 1) > 1:
-            yield Problem((*path, "writers"), "a realtime sink has a writer for each partition of the source")
+            yield Problem((*path, "writers"), "a realtime sink is written by the tasks that read the source")
         return
     for name in ("key", "columns"):
         if getattr(sink, name):

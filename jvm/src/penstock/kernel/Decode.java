@@ -1,5 +1,6 @@
 package penstock.kernel;
 
+import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
@@ -24,10 +25,13 @@ public final class Decode implements ScalarFunction<InternalRow> {
   private final DecodeStruct fields;
   private final int size;
 
-  /** @param epoch what a number counts since 1970 where the schema says timestamp: ms or s */
-  Decode(StructType schema, String epoch) {
+  /**
+   * @param passed names of fields that records have beside those of the schema, as far as they are known
+   * @param epoch what a number counts since 1970 where the schema says timestamp: ms or s
+   */
+  Decode(StructType schema, List<String> passed, String epoch) {
     result = schema.add(ERROR, DataTypes.StringType);
-    fields = new DecodeStruct(schema, DecodeType.Epoch.valueOf(epoch));
+    fields = new DecodeStruct(schema, passed, DecodeType.Epoch.valueOf(epoch));
     size = schema.size();
   }
 

@@ -2,6 +2,7 @@ package penstock.kernel;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.StructType;
 
@@ -9,6 +10,7 @@ import org.apache.spark.sql.types.StructType;
 final class DecodeStruct extends DecodeType {
   private final String[] names;
   private final DecodeType[] types;
+  /** Of the fields, and behind them of some that are passed over. */
   private final byte[][] keys;
   /** Each key as producers write it: in quotes, with the colon right behind. */
   private final byte[][] tokens;
@@ -18,19 +20,21 @@ final class DecodeStruct extends DecodeType {
    */
   private final int[] following;
 
-  DecodeStruct(StructType type, Epoch epoch) {
+  /** @param passed names that producers write and nobody asks for: a name that is known is passed over sooner */
+  DecodeStruct(StructType type, List<String> passed, Epoch epoch) {
     super("struct");
-    int size = type.size();
     names = type.fieldNames();
-    types = new DecodeType[size];
-    keys = new byte[size][];
-    tokens = new byte[size][];
-    following = new int[size + 1];
-    for (int i = 0; i < size; i++) {
-      types[i] = of(type.apply(i).dataType(), epoch);
-      keys[i] = names[i].getBytes(StandardCharsets.UTF_8);
-      tokens[i] = ("\"" + names[i] + "\":").getBytes(StandardCharsets.UTF_8);
-      following[i] = i + 1 < size ? i + 1 : 0;
+    types = new DecodeType[names.length];
+    for (int i = 0; i < names.length; i++) types[i] = of(type.apply(i).dataType(), epoch);
+    int known = names.length + passed.size();
+    keys = new byte[known][];
+    tokens = new byte[known][];
+    following = new int[known + 1];
+    for (int i = 0; i < known; i++) {
+      String name = i < names.length ? names[i] : passed.get(i - names.length);
+      keys[i] = name.getBytes(StandardCharsets.UTF_8);
+      tokens[i] = ("\"" + name + "\":").getBytes(StandardCharsets.UTF_8);
+      following[i] = i + 1 < known ? i + 1 : 0;
     }
   }
 
@@ -45,15 +49,12 @@ final class DecodeStruct extends DecodeType {
   void fill(JsonCursor json, Object[] values) throws Malformed {
     json.enter('{');
     if (json.peek() != '}') {
-      int previous = types.length;
+      int previous = keys.length;
       do {
         int field = field(json, previous);
-        if (field < 0) {
-          json.skip();
-        } else {
-          values[field] = value(json, field);
-          previous = field;
-        }
+        if (field < 0 || field >= types.length) json.skip();
+        else values[field] = value(json, field);
+        if (field >= 0) previous = field;
       } while (json.take(','));
     }
     json.leave('}');
@@ -67,7 +68,7 @@ final class DecodeStruct extends DecodeType {
     }
   }
 
-  /** Moves past a key and its colon; the number of the field, or -1 for one that the schema does not name. */
+  /** Moves past a key and its colon; the number of the field, or -1 for one whose name is not known. */
   private int field(JsonCursor json, int previous) throws Malformed {
     json.peek();
     int guess = following[previous];

@@ -2,6 +2,7 @@ package penstock.kernel;
 
 import java.io.Serializable;
 import java.util.Base64;
+import java.util.List;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -44,7 +45,7 @@ abstract class DecodeType implements Serializable {
 
   /** @param epoch what a number counts since 1970 where the type is timestamp */
   static DecodeType of(DataType type, Epoch epoch) {
-    if (type instanceof StructType) return new DecodeStruct((StructType) type, epoch);
+    if (type instanceof StructType) return new DecodeStruct((StructType) type, List.of(), epoch);
     if (type instanceof ArrayType) return new DecodeArray(of(((ArrayType) type).elementType(), epoch));
     if (type instanceof MapType && ((MapType) type).keyType().equals(DataTypes.StringType))
       return new DecodeMap(of(((MapType) type).valueType(), epoch));

@@ -106,7 +106,7 @@ final class Due {
     for (Map.Entry<Long, DueList> entry : lists.entrySet()) {
       DueList list = entry.getValue();
       nextMs = Math.min(nextMs, list.earliestMs);
-      if (list.more.isEmpty()) continue;
+      if (list.more.size() == 0) continue;
       if (list.isKept) wire.putRest(new Wire(kept.getValue(entry.getKey())));
       kept.updateValue(entry.getKey(), wire.putRest(new Wire(list.more.take())).take());
     }

@@ -1,5 +1,6 @@
 package penstock.kernel;
 
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
@@ -26,9 +27,14 @@ public final class Functions implements FunctionCatalog {
     REGISTERED.put(name, binding);
   }
 
-  /** Registers a decoder for a schema given as DDL, and what a number counts where it says timestamp: ms or s. */
-  public static void decode(String name, String ddl, String epoch) {
-    Decode decode = new Decode(StructType.fromDDL(ddl), epoch);
+  /**
+   * Registers a decoder for a schema given as DDL.
+   *
+   * @param passed names of fields that records have beside those
+   * @param epoch what a number counts where the schema says timestamp: ms or s
+   */
+  public static void decode(String name, String ddl, List<String> passed, String epoch) {
+    Decode decode = new Decode(StructType.fromDDL(ddl), passed, epoch);
     register("decode." + name, input -> decode);
   }
 

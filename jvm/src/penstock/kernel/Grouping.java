@@ -4,13 +4,12 @@ import java.util.List;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.functions;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.types.DataType;
 
 /**
- * Sessions or windows, put together for a pipeline: the way in ({@link Part}), the two stages ({@link Combine}
+ * Sessions or windows, put together for a pipeline: the way in ({@link Part}), the two stages ({@link Packing}
  * before the shuffle, {@link Spans} behind it) and the way out ({@link Told}).
  */
 public final class Grouping {
@@ -52,23 +51,29 @@ public final class Grouping {
   /** Makes {@code penstock.part.NAME} and {@code penstock.told.NAME} known to Spark SQL. */
   public void register() {
     Functions.register("part." + name, input -> new Part(input, measures));
-    Functions.register("bucket." + name, input -> new Bucket(partitions));
     Functions.register("told." + name, input -> new Told(measures));
   }
 
   /**
-   * From parts to what is told, both as bytes.
+   * From parts to packets of them, one row of Spark's each.
    *
-   * @param combine whether to fold before the shuffle; with ids to remember it is not done
+   * @param combine whether to fold what it can before
+   */
+  public Dataset<Row> pack(Dataset<Row> parts, boolean combine) {
+    Combine combining = combine ? new Combine(shape, measures) : null;
+    return parts.mapPartitions(new Packing(new Buckets(partitions), combining), Encoders.row(Packing.PACKET));
+  }
+
+  /**
+   * From packets to what is told, as bytes.
+   *
+   * @param withinMs how long ids are remembered; 0 for not at all
    * @param live whether somebody asks for live rows
    */
-  public Dataset<byte[]> apply(Dataset<Row> events, long latenessMs, long withinMs, boolean combine, boolean live) {
-    Dataset<Row> parts = events;
-    if (combine && withinMs == 0)
-      parts = events.mapPartitions(new Combine(shape, measures), Encoders.BINARY()).toDF("part");
-    return parts
-        .groupBy(functions.expr("penstock.bucket.`" + name + "`(part)").as("bucket"))
-        .as(Encoders.INT(), Encoders.BINARY())
+  public Dataset<byte[]> apply(Dataset<Row> packets, long latenessMs, long withinMs, boolean live) {
+    return packets
+        .groupBy("bucket")
+        .as(Encoders.INT(), Encoders.row(packets.schema()))
         .transformWithState(
             new Spans(shape, layouts, latenessMs, withinMs, live), TimeMode.EventTime(), OutputMode.Append(), Encoders.BINARY());
   }

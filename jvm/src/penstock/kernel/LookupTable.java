@@ -29,8 +29,9 @@ import org.apache.spark.unsafe.types.UTF8String;
  * short columns, where a HashMap of rows takes 329.
  *
  * <p>An entry is the lengths of key and row (two ints), the key, the row as an UnsafeRow; each part starts at a
- * multiple of 8. The first entry has no key: it is what an unknown key gives. A slot of the hash table holds an
- * entry's place divided by 8, so that an empty slot, 0, leads to the first entry.
+ * multiple of 8. The first entry has no key: it is what an unknown key gives. A slot of the hash table holds the hash
+ * of a key, so that other entries are seldom looked at (each is far away in memory), and an entry's place divided by 8,
+ * so that an empty slot, 0, leads to the first entry.
  */
 public final class LookupTable implements Serializable {
   private static final int HEADER = 8;
@@ -39,7 +40,7 @@ public final class LookupTable implements Serializable {
   private final StructType schema;
   private final int width;
   private byte[] bytes = new byte[1 << 16];
-  private int[] slots = new int[16];
+  private long[] slots = new long[16];
   private int used = 0;
   private int keys = 0;
 
@@ -71,7 +72,7 @@ public final class LookupTable implements Serializable {
 
   /** The row of a key, or the first row: a view of this table's bytes. */
   InternalRow find(UTF8String key) {
-    int at = key == null ? 0 : slots[slotOf(key)] << 3;
+    int at = key == null ? 0 : place(slots[slotOf(key, key.hashCode())]);
     UnsafeRow row = new UnsafeRow(width);
     row.pointTo(bytes, address(at + HEADER + aligned(keyLength(at))), rowLength(at));
     return row;
@@ -91,19 +92,30 @@ public final class LookupTable implements Serializable {
 
   private void add(UTF8String key, UnsafeRow row) {
     if (++keys * 3L > slots.length * 2L) grow();
-    slots[slotOf(key)] = append(key, row) >>> 3;
+    int hash = key.hashCode();
+    slots[slotOf(key, hash)] = slot(hash, append(key, row));
   }
 
   /** Where a key stands or, if it is unknown, would stand. */
-  private int slotOf(UTF8String key) {
+  private int slotOf(UTF8String key, int hash) {
     int mask = slots.length - 1;
-    int slot = key.hashCode() & mask;
-    while (slots[slot] != 0 && !holds(slots[slot] << 3, key)) slot = slot + 1 & mask;
+    int slot = hash & mask;
+    while (slots[slot] != 0 && !holds(slots[slot], key, hash)) slot = slot + 1 & mask;
     return slot;
   }
 
-  private boolean holds(int at, UTF8String key) {
-    return keyLength(at) == key.numBytes()
+  private static long slot(int hash, int at) {
+    return (long) hash << Integer.SIZE | at >>> 3;
+  }
+
+  private static int place(long slot) {
+    return (int) slot << 3;
+  }
+
+  private boolean holds(long slot, UTF8String key, int hash) {
+    int at = place(slot);
+    return slot >> Integer.SIZE == hash
+        && keyLength(at) == key.numBytes()
         && ByteArrayMethods.arrayEquals(
             bytes, address(at + HEADER), key.getBaseObject(), key.getBaseOffset(), key.numBytes());
   }
@@ -124,10 +136,11 @@ public final class LookupTable implements Serializable {
 
   /** Twice the slots, filled from the entries; the first entry has none. */
   private void grow() {
-    slots = new int[slots.length * 2];
+    slots = new long[slots.length * 2];
     for (int at = next(0); at < used; at = next(at)) {
       UTF8String key = UTF8String.fromAddress(bytes, address(at + HEADER), keyLength(at));
-      slots[slotOf(key)] = at >>> 3;
+      int hash = key.hashCode();
+      slots[slotOf(key, hash)] = slot(hash, at);
     }
   }
 

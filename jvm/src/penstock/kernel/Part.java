@@ -7,15 +7,17 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * An event, as a function of its columns, in the bytes in which it travels to the stateful operator: its key, the
- * kind of part it is, and what there is of it. So do the spans that {@link Combine} makes of several, and the records that were set aside. Bytes, because a row
- * object for every event costs more than what is done with it.
+ * An event, as a function of its columns, in the bytes in which it travels to the stateful operator: the kind of part
+ * that it is, its time, its key, and what else there is of it. So do the spans that {@link Combine} makes of several,
+ * and the records that were set aside, without a time. Bytes, because a row object for every event costs more than
+ * what is done with it. Ticks have only a time, and travel no further than to {@link Packing}.
  */
 public final class Part implements ScalarFunction<byte[]> {
   /** What every event starts with; the values of the measures follow. */
   public static final String INPUT =
-      "key string, ts long, created_ms long, partition int, offset long, id string, reason string, raw binary";
-  private static final int KEY = 0, TS = 1, CREATED = 2, PARTITION = 3, OFFSET = 4, ID = 5, REASON = 6, RAW = 7;
+      "key string, ts long, created_ms long, partition int, offset long, id string, reason string, raw binary,"
+          + " tick_ms long";
+  private static final int KEY = 0, TS = 1, CREATED = 2, PARTITION = 3, OFFSET = 4, ID = 5, REASON = 6, RAW = 7, TICK_MS = 8;
   private static final StructType HEAD = StructType.fromDDL(INPUT);
   private static final int INPUT_COLUMNS = HEAD.size();
   static final byte EVENT = 0, SPAN = 1, ASIDE = 2, TICK = 3;
@@ -41,23 +43,24 @@ public final class Part implements ScalarFunction<byte[]> {
   /** Called by generated code; its name and signature are Spark's convention. */
   public byte[] invoke(InternalRow event) {
     if (wire == null) wire = new Wire(256);
-    wire.putText(event.getUTF8String(KEY));
     if (!event.isNullAt(REASON)) putAside(event);
-    else if (event.isNullAt(TS)) wire.putByte(TICK);  // it has moved the watermark already
+    else if (event.isNullAt(TS)) wire.putByte(TICK).putLong(event.getLong(TICK_MS));
     else putEvent(event);
     return wire.take();
   }
 
   private void putEvent(InternalRow event) {
     long ts = event.getLong(TS);
-    wire.putByte(EVENT).putLong(ts).putLong(event.isNullAt(CREATED) ? 0 : event.getLong(CREATED) - ts);
+    wire.putByte(EVENT).putLong(ts).putText(event.getUTF8String(KEY));
+    wire.putLong(event.isNullAt(CREATED) ? 0 : event.getLong(CREATED) - ts);
     wire.putLong(event.getInt(PARTITION)).putLong(event.getLong(OFFSET));
     wire.putLong(event.isNullAt(ID) ? 0 : Measure.hash(event.getUTF8String(ID)));
     for (int i = 0; i < measures.length; i++) measures[i].write(wire, event, INPUT_COLUMNS + i);
   }
 
   private void putAside(InternalRow event) {
-    wire.putByte(ASIDE).putLong(event.getInt(PARTITION)).putLong(event.getLong(OFFSET));
+    wire.putByte(ASIDE).putText(event.getUTF8String(KEY));
+    wire.putLong(event.getInt(PARTITION)).putLong(event.getLong(OFFSET));
     putNullable(event, TS);
     putNullable(event, CREATED);
     wire.putBytes(event.getUTF8String(REASON).getBytes());
@@ -70,7 +73,25 @@ public final class Part implements ScalarFunction<byte[]> {
     if (!event.isNullAt(column)) wire.putLong(event.getLong(column));
   }
 
-  /** Takes an event into a span that it joins, or into a new one, behind its key, its byte and its time. */
+  static byte kind(byte[] part) {
+    return part[0];
+  }
+
+  /** When the event or tick was; 0 for what has no time of its own. */
+  static long timeMs(byte[] part) {
+    Wire wire = new Wire(part);
+    byte kind = wire.getByte();
+    return kind == EVENT || kind == TICK ? wire.getLong() : 0;
+  }
+
+  /** Of all but ticks. */
+  static Key key(byte[] part) {
+    Wire wire = new Wire(part);
+    if (wire.getByte() == EVENT) wire.getLong();
+    return wire.getKey();
+  }
+
+  /** Takes an event into a span that it joins, or into a new one, behind its byte, its time and its key. */
   static Span readEvent(Wire wire, long timeMs, Span home, Measure[] measures) {
     Span span = home != null ? home : new Span(timeMs, timeMs, measures.length);
     if (home == null) span.places = new Places(1);
@@ -85,12 +106,12 @@ public final class Part implements ScalarFunction<byte[]> {
   }
 
   static void writeSpan(byte[] key, Span span, Measure[] measures, Wire wire) {
-    wire.putBytes(key).putByte(SPAN).putLong(span.oldestCreatedMs - span.startMs);
+    wire.putByte(SPAN).putBytes(key).putLong(span.oldestCreatedMs - span.startMs);
     span.places.write(wire);
     span.write(wire, measures);
   }
 
-  /** Reads what {@link #writeSpan} wrote, behind its key and its byte. */
+  /** Reads what {@link #writeSpan} wrote, behind its byte and its key. */
   static Span readSpan(Wire wire, Measure[] measures) {
     long age = wire.getLong();
     Places places = Places.read(wire);

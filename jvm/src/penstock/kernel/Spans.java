@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.streaming.ExpiredTimerInfo;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.OutputMode;
@@ -39,11 +40,11 @@ import scala.jdk.javaapi.CollectionConverters;
  *       ones stand in for them; versions and state are the same.
  * </ol>
  *
- * <p>Spark calls it for a {@link Bucket} of keys. Cost is per touched key: one read and one write of state, and
+ * <p>Spark calls it for a bucket of keys ({@link Buckets}), with the packets of their parts ({@link Packing}). Cost is per touched key: one read and one write of state, and
  * one place among those that are {@link Due}, which it keeps until then, however often the span is extended.
  * Twins: {@code session_window} and {@code window}, which give final rows only.
  */
-final class Spans extends StatefulProcessor<Integer, byte[], byte[]> {
+final class Spans extends StatefulProcessor<Integer, Row, byte[]> {
   private static final Comparator<Span> BY_TIME =
       Comparator.<Span>comparingLong(part -> part.startMs).thenComparing(part -> part.places.first());
 
@@ -81,19 +82,12 @@ final class Spans extends StatefulProcessor<Integer, byte[], byte[]> {
     counted = new Counted();
   }
 
-  @Override public Iterator<byte[]> handleInputRows(Integer bucket, Iterator<byte[]> rows, TimerValues clock) {
+  @Override public Iterator<byte[]> handleInputRows(Integer bucket, Iterator<Row> packets, TimerValues clock) {
     Map<Key, List<Span>> came = new HashMap<>();
     List<byte[]> out = new ArrayList<>();
-    while (rows.hasNext()) {
-      Wire part = new Wire(rows.next());
-      Key key = part.getKey();
-      byte kind = part.getByte();
-      if (kind == Part.ASIDE)
-        out.add(wire.putByte(Told.Kind.REJECTED.ordinal()).putBytes(key.bytes()).putRest(part).take());
-      if (kind != Part.EVENT && kind != Part.SPAN) continue;
-      List<Span> parts = came.computeIfAbsent(key, its -> new ArrayList<>(1));
-      if (kind == Part.EVENT) takeIn(part, parts);
-      else parts.add(Part.readSpan(part, measures));
+    while (packets.hasNext()) {
+      Wire packet = new Wire(packets.next().<byte[]>getAs(Packing.PARTS));
+      while (packet.hasMore()) unpack(packet, came, out);
     }
     if (!came.isEmpty()) {
       long clockMs = clock.getCurrentWatermarkInMs();
@@ -105,9 +99,22 @@ final class Spans extends StatefulProcessor<Integer, byte[], byte[]> {
     return CollectionConverters.asScala(out.iterator());
   }
 
+  private void unpack(Wire packet, Map<Key, List<Span>> came, List<byte[]> out) {
+    int end = packet.getEnd();
+    byte kind = packet.getByte();
+    long timeMs = kind == Part.EVENT ? packet.getLong() : 0;
+    Key key = packet.getKey();
+    if (kind == Part.ASIDE) {
+      out.add(wire.putByte(Told.Kind.REJECTED.ordinal()).putBytes(key.bytes()).putUpTo(packet, end).take());
+      return;
+    }
+    List<Span> parts = came.computeIfAbsent(key, its -> new ArrayList<>(1));
+    if (kind == Part.EVENT) takeIn(packet, timeMs, parts);
+    else parts.add(Part.readSpan(packet, measures));
+  }
+
   /** Into the newest part that it joins; what it bridges is joined later. With ids each is judged by itself. */
-  private void takeIn(Wire event, List<Span> parts) {
-    long timeMs = event.getLong();
+  private void takeIn(Wire event, long timeMs, List<Span> parts) {
     Span home = null;
     for (int i = withinMs > 0 ? -1 : parts.size() - 1; i >= 0 && home == null; i--)
       if (shape.joins(parts.get(i), timeMs, timeMs)) home = parts.get(i);

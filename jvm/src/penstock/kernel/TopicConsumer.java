@@ -32,7 +32,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * </ol>
  */
 final class TopicConsumer {
-  private static final Duration POLL = Duration.ofMillis(500);
+  private static final long POLL_MS = 500;
   private static final long IDLE_NS = TimeUnit.SECONDS.toNanos(60);
   /** By query and task: those that no task uses. */
   private static final Map<String, TopicConsumer> IDLE = new ConcurrentHashMap<>();
@@ -122,18 +122,43 @@ final class TopicConsumer {
 
   /** The next record of the batch, or null when that was all. */
   ConsumerRecord<Void, byte[]> next() {
-    while (!unfinished.isEmpty()) {
-      Place place = ready.peek();
-      if (place == null) {
-        poll();
-        continue;
-      }
+    ConsumerRecord<Void, byte[]> record = given();
+    while (record == null && !unfinished.isEmpty()) {
+      poll();
+      record = given();
+    }
+    return record;
+  }
+
+  /** The next record of a batch without end, or null when none came in time. */
+  ConsumerRecord<Void, byte[]> next(long withinMs) {
+    ConsumerRecord<Void, byte[]> record = given();
+    long startedNs = System.nanoTime();
+    for (long leftMs = withinMs; record == null && leftMs > 0; leftMs = withinMs - sinceMs(startedNs)) {
+      takeIn(fetched(Math.min(leftMs, POLL_MS)));
+      record = given();
+    }
+    return record;
+  }
+
+  /** The next of the records at hand. */
+  private ConsumerRecord<Void, byte[]> given() {
+    for (Place place = ready.peek(); place != null; place = ready.peek()) {
       ConsumerRecord<Void, byte[]> record = place.give();
       if (record != null) return record;
       ready.remove();
       if (place.next >= place.until) finish(place);
     }
     return null;
+  }
+
+  /** How far it came in a batch without end, which this ends. */
+  TopicStream.Reached reached() {
+    Map<TopicPartition, Long> next = new HashMap<>();
+    for (Place place : unfinished) next.put(place.partition, place.next);
+    unfinished.clear();
+    ready.clear();
+    return new TopicStream.Reached(next);
   }
 
   /** What comes of it from now on is for the next batch. What is under way is kept by the client. */
@@ -148,21 +173,31 @@ final class TopicConsumer {
     long startedNs = System.nanoTime();
     int before = unfinished.size();
     while (ready.isEmpty() && unfinished.size() == before) {
-      ConsumerRecords<Void, byte[]> polled = fetched();
-      for (Place place : List.copyOf(unfinished)) {
-        place.takes(polled.records(place.partition));
-        if (place.hasMore()) ready.add(place);
-        else if (kafka.position(place.partition) >= place.until) finish(place);
-      }
-      long waitedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startedNs);
+      ConsumerRecords<Void, byte[]> polled = fetched(POLL_MS);
+      takeIn(polled);
+      for (Place place : List.copyOf(unfinished))
+        if (!place.hasMore() && kafka.position(place.partition) >= place.until) finish(place);
+      long waitedMs = sinceMs(startedNs);
       if (polled.isEmpty() && unfinished.size() == before && waitedMs > timeoutMs)
         throw new IllegalStateException(unfinished + ": no answer from Kafka for " + waitedMs + " ms");
     }
   }
 
-  private ConsumerRecords<Void, byte[]> fetched() {
+  /** Only when nothing is at hand: what was is over. */
+  private void takeIn(ConsumerRecords<Void, byte[]> polled) {
+    for (Place place : unfinished) {
+      place.takes(polled.records(place.partition));
+      if (place.hasMore()) ready.add(place);
+    }
+  }
+
+  private static long sinceMs(long startedNs) {
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startedNs);
+  }
+
+  private ConsumerRecords<Void, byte[]> fetched(long withinMs) {
     try {
-      return kafka.poll(POLL);
+      return kafka.poll(Duration.ofMillis(withinMs));
     } catch (OffsetOutOfRangeException e) {
       throw new IllegalStateException("KAFKA_DATA_LOSS: Kafka no longer has " + e.offsetOutOfRangePartitions(), e);
     }

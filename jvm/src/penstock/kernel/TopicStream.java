@@ -12,13 +12,20 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
+import org.apache.spark.sql.kafka010.KafkaSourcePartitionOffset;
 
-/** Spark's own stream of a topic, but that several partitions are read by one task, the same one in each batch. */
-final class TopicStream implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+/**
+ * Spark's own stream of a topic, but that several partitions are read by one task, the same one in each batch. In
+ * Real-time Mode a batch has no end offsets: it is over when its time is, and each task says how far it came.
+ */
+final class TopicStream
+    implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode, ReportsSourceMetrics {
   private final MicroBatchStream spark;
   private final int tasks;
   private volatile String group;
@@ -29,9 +36,17 @@ final class TopicStream implements MicroBatchStream, SupportsTriggerAvailableNow
   }
 
   @Override public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    return shared(spark.planInputPartitions(start, end));
+  }
+
+  @Override public InputPartition[] planInputPartitions(Offset start) {
+    return shared(realTime().planInputPartitions(start));
+  }
+
+  private InputPartition[] shared(InputPartition[] partitions) {
     List<Share> shares = new ArrayList<>();
     for (int i = 0; i < tasks; i++) shares.add(new Share(i));
-    for (InputPartition planned : spark.planInputPartitions(start, end)) {
+    for (InputPartition planned : partitions) {
       KafkaBatchInputPartition part = (KafkaBatchInputPartition) planned;
       Share share = shares.get(Math.floorMod(part.offsetRange().partition(), tasks));
       share.ranges.add(new Range(part));
@@ -41,6 +56,13 @@ final class TopicStream implements MicroBatchStream, SupportsTriggerAvailableNow
     }
     shares.removeIf(share -> share.ranges.isEmpty());
     return shares.toArray(new InputPartition[0]);
+  }
+
+  @Override public Offset mergeOffsets(PartitionOffset[] reached) {
+    List<PartitionOffset> each = new ArrayList<>();
+    for (PartitionOffset task : reached)
+      ((Reached) task).next.forEach((partition, next) -> each.add(new KafkaSourcePartitionOffset(partition, next)));
+    return realTime().mergeOffsets(each.toArray(new PartitionOffset[0]));
   }
 
   @Override public PartitionReaderFactory createReaderFactory() {
@@ -59,6 +81,7 @@ final class TopicStream implements MicroBatchStream, SupportsTriggerAvailableNow
   @Override public Offset reportLatestOffset() { return admission().reportLatestOffset(); }
   @Override public ReadLimit getDefaultReadLimit() { return admission().getDefaultReadLimit(); }
   @Override public void prepareForTriggerAvailableNow() { admission().prepareForTriggerAvailableNow(); }
+  @Override public void prepareForRealTimeMode() { realTime().prepareForRealTimeMode(); }
   @Override public Offset deserializeOffset(String json) { return spark.deserializeOffset(json); }
   @Override public void commit(Offset end) { spark.commit(end); }
   @Override public String toString() { return spark.toString(); }
@@ -69,6 +92,10 @@ final class TopicStream implements MicroBatchStream, SupportsTriggerAvailableNow
 
   private SupportsTriggerAvailableNow admission() {
     return (SupportsTriggerAvailableNow) spark;
+  }
+
+  private SupportsRealTimeMode realTime() {
+    return (SupportsRealTimeMode) spark;
   }
 
   /** What one task reads of a batch. */
@@ -88,7 +115,16 @@ final class TopicStream implements MicroBatchStream, SupportsTriggerAvailableNow
     }
   }
 
-  /** Offsets of one partition: those of a batch are from the first to before the second. */
+  /** By partition, the offset from which on records have not been given. */
+  static final class Reached implements PartitionOffset {
+    final Map<TopicPartition, Long> next;
+
+    Reached(Map<TopicPartition, Long> next) {
+      this.next = next;
+    }
+  }
+
+  /** Offsets of one partition: those of a batch are from the first to before the second, in Real-time Mode without end. */
   static final class Range implements Serializable {
     final TopicPartition partition;
     final long from;

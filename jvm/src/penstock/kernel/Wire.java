@@ -97,15 +97,21 @@ final class Wire {
 
   /** All that the other has not read yet, as it is. */
   Wire putRest(Wire other) {
-    int more = other.bytes.length - other.at;
+    return putUpTo(other, other.bytes.length);
+  }
+
+  /** What the other has not read yet up to some place, as it is. */
+  Wire putUpTo(Wire other, int end) {
+    int more = end - other.at;
     int start = room(more);
     System.arraycopy(other.bytes, other.at, bytes, start, more);
+    other.at = end;
     return this;
   }
 
-  /** Whether nothing was written. */
-  boolean isEmpty() {
-    return at == 0;
+  /** How many bytes were written. */
+  int size() {
+    return at;
   }
 
   boolean hasMore() {
@@ -144,6 +150,12 @@ final class Wire {
     return (long) FIXED.get(bytes, at - 8);
   }
 
+  /** Where the bytes end that {@link #putBytes} wrote; they are to be read next. */
+  int getEnd() {
+    int length = (int) getLong();
+    return at + length;
+  }
+
   void skip(int count) {
     at += count;
   }
@@ -161,5 +173,4 @@ final class Wire {
     at += length;
     return Arrays.copyOfRange(bytes, at - length, at);
   }
-
 }

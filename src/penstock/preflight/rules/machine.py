@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from penstock.engine.realtime import batch_length
-from penstock.engine.slots import realtime_sinks, slots_held
+from penstock.engine.slots import readers, realtime_sinks, slots_held
 from penstock.preflight.facts import Facts
 from penstock.preflight.finding import Finding, error, note, ok, warning
 from penstock.preflight.words import counted, listed
@@ -17,18 +17,20 @@ _PARTITIONS_A_CORE = 8
 
 
 def slots(facts: Facts) -> Iterator[Finding]:
-    """A realtime sink has a task slot for each partition, and all else has one."""
+    """A realtime sink has a slot for each task that reads for it, and all else has one."""
     sinks = realtime_sinks(facts.spec)
     if not sinks:
         return
-    needed, master = slots_held(facts.spec) + 1, facts.start.master
+    master = facts.start.master
+    needed = slots_held(facts.spec, master, facts.cores) + 1
     fixed = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master)
     if fixed and int(fixed[1]) < needed:
         yield error(
             "spark",
             f"{master} has {counted(int(fixed[1]), 'task slot')}, realtime needs {needed}",
-            why=f"Each of {listed(sink.name for sink in sinks)} holds one for each of the"
-            f" {counted(facts.spec.source.partitions, 'partition')} as it runs, and all else needs one.",
+            why=f"{listed(sink.name for sink in sinks)}:"
+            f" {counted(readers(facts.spec, master, facts.cores), 'task')} a sink"
+            " read its topic for as long as it runs, and all else needs a slot.",
             fix=f"Leave out --master, or make it local[{needed}] or more.",
         )
     elif not master.startswith("local"):
