@@ -89,6 +89,21 @@ def test_combining_before_the_shuffle_changes_no_bit_of_any_row(
     )
 
 
+def test_a_bucket_that_takes_several_packets_loses_nothing_and_is_told_of_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A megabyte of one key: packets are of 64 kB at most, since a task may hold many buckets."""
+    topic = Topic()
+    events = [at(topic, i, page=f"{i:0300d}") for i in range(3_000)]
+    others = [at(topic, i, f"u{i}") for i in range(100)]
+    [rows, *_] = run_batches(
+        spark, spec({"n": "count(*)", "last": "last(page)"}), tmp_path, [[*events, *others]]
+    )
+    [row] = [row for row in rows if row["key"] == "u"]
+    assert (row["n"], row["new_events"], row["last"]) == (3_000, 3_000, f"{2_999:0300d}")
+    assert len(rows) == 101
+
+
 def test_whether_events_are_combined_can_be_changed_at_a_start(spark: SparkSession, tmp_path: Path) -> None:
     topic = Topic()
     engine = EngineRun(spark, spec(), DataDir.at(tmp_path))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
+from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.bench.breakdown import PARTS, Stamped, breakdown
 from penstock.bench.drain import with_end
 from penstock.bench.limits import ROUND_TRIPS, Limits, Use, limiting
+from penstock.bench.realtime import in_the_log_ms
 from penstock.bench.result import Spread
 from penstock.bench.rig import Cost
 from penstock.bench.stages import PLAIN, STATE, Measured, clicks, findings, reference_plan, stage_rows
@@ -130,3 +134,16 @@ def test_records_of_no_batch_or_of_another_time_are_left_out(
     receipts = [receipt(0, {0: (0, 20), 1: (0, 5)}, 10_000)]
     assert breakdown([record], receipts, "live", 5_000, 1e9).shape == (0, len(PARTS))
     assert np.isfinite(breakdown([Stamped(0, 3, 9_000, 9_100)], receipts, "live", 5_000, 1e9)).all()
+
+
+def test_an_event_is_in_the_log_when_its_first_record_is() -> None:
+    def record(value: bytes, at_ms: int) -> Message:
+        return cast(Message, SimpleNamespace(value=lambda: value, timestamp=lambda: (2, at_ms)))
+
+    log = [
+        record(b'{"event_id":"p1-2","ts":1}', 10),
+        record(b'{"event_id":"p1-0"}', 20),
+        record(b"not an event", 30),
+        record(b'{"event_id":"p1-2"}', 40),
+    ]
+    assert in_the_log_ms(log, 4).tolist() == [20, 0, 10, 0]

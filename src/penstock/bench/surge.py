@@ -133,10 +133,14 @@ def measure_surge(
 
 @contextmanager
 def sending(data: DataDir, file: Path, rate_eps: int, seconds: float) -> Iterator[int]:
-    """A producer that sends to the pipeline of a file, and the moment it began to send."""
+    """A producer that sends to the pipeline of a file, and the moment it began to send.
+
+    Without flaws: a copy that is sent 300 ms later on purpose would count as an event that took so long.
+    """
     stats = data.root / f"sending-{time.monotonic_ns()}.jsonl"
     command = [sys.executable, "-m", "penstock.cli", "produce", str(file), "--data", str(data.root)]
     command += ["--rate", str(rate_eps), "--seconds", str(seconds), "--stats", str(stats), "--with-parent"]
+    command += ["--no-flaws"]
     with (data.logs / "produce.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

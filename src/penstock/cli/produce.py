@@ -35,6 +35,10 @@ def produce_command(
     rate: Annotated[str, typer.Option(help='Events a second, e.g. 5000 or "20k/s".')] = "5,000/s",
     seconds: Annotated[float | None, typer.Option(help="Stop after this long; by default on Ctrl-C.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same events and flaws.")] = 7,
+    flaws: Annotated[
+        bool,
+        typer.Option(help="Malformed, invalid, late and repeated events among them, or only good ones."),
+    ] = True,
     processes: Annotated[
         int, typer.Option(min=1, help="So many share the rate: one makes 100,000 events a second or more.")
     ] = 1,
@@ -73,13 +77,15 @@ def produce_command(
         target = parse_rate(rate)
         where = DataDir.at(data)
         bounds = ["--rate", str(target.eps / processes)] + (["--seconds", str(seconds)] if seconds else [])
+        bounds += [] if flaws else ["--no-flaws"]
         bounds += [part for one in settings or () for part in ("--set", one)]
+        plan = plan_for(described, seed)
         final = produce_records(
             described,
             where,
             target,
             seconds,
-            plan_for(described, seed),
+            plan if flaws else plan.flawless(),
             stop,
             close_sessions,
             stats,

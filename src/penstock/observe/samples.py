@@ -32,6 +32,7 @@ class StageWork:
     cpu_ms: int
     gc_ms: int
     records_in: int
+    """As Spark counts: records of the topic, behind the shuffle packets of them."""
     shuffle_read_bytes: int
     shuffle_wait_ms: int
     shuffle_write_bytes: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -93,6 +93,10 @@ class Workload(ABC, Generic[C]):
         allowed_ms = span_ms(spec) + grouping.lateness.ms + grouping.out_of_order.ms
         delayed_max_ms = max(DELAYED_MIN_MS, grouping.lateness.ms)
         return cls(seed=seed, delayed_max_ms=delayed_max_ms, late_min_ms=2 * allowed_ms)
+
+    def flawless(self) -> Self:
+        """The same records, all of them good, in time, and sent once."""
+        return replace(self, malformed=0, invalid=0, out_of_order=0, delayed=0, late=0, duplicate=0)
 
     @abstractmethod
     def records(self, producer: str, rate_eps: float) -> Records[C]:

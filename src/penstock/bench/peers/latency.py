@@ -9,7 +9,7 @@ from penstock.bench.realtime import Outcome, measure_topic
 from penstock.local.services import Services
 from penstock.paths import DataDir
 from penstock.produce.reference import write_reference
-from penstock.sinks.topics import ensure_source_topic, ensure_topics
+from penstock.sinks.topics import ensure_source_topic
 
 _CLICKS = "clicks"
 _ENRICHED = "enriched"
@@ -25,7 +25,7 @@ def flink_latency(
         write_reference(data.reference)
         write_lookups(data.reference, data.root / "lookups")
         ensure_source_topic(kafka, _CLICKS, PARTITIONS)
-        ensure_topics(kafka, {_ENRICHED: PARTITIONS})
+        ensure_source_topic(kafka, _ENRICHED, PARTITIONS)
         settings = {
             "bootstrap": kafka,
             "topic": _CLICKS,
@@ -37,7 +37,7 @@ def flink_latency(
         command = java_command("flink", "FlinkEvents", settings, say)
         with running(command, data.logs / "flink.log"):
             return measure_topic(
-                data, kafka, _ENRICHED, rate_eps=rate_eps, seconds=seconds, warm_up_s=warm_up_s
+                data, kafka, _ENRICHED, guarantee, rate_eps=rate_eps, seconds=seconds, warm_up_s=warm_up_s
             )
     finally:
         services.stop()

@@ -174,10 +174,10 @@ class Flow:
         return FlowGlance(self.query, each_ms, min(1.0, busy), origin, stages, self._grouped)
 
     def _stage(self, stage: Stage, cycle_ms: float, now_ms: int) -> StageGlance:
-        counts = [_through(stage, cycle.receipt, None) for cycle in self._cycles]
+        counts = [_through(stage, cycle.receipt) for cycle in self._cycles]
         if self._accounted:
             runs = not self._stands(now_ms)
-            told = [_through(stage, one.receipt, one.work) for one in self._accounted]
+            told = [_through(stage, one.receipt) for one in self._accounted]
             busy_ms = sum(_busy_ms(one.pressure, stage) for one in self._accounted)
             rate = sum(told) * 1000 / cycle_ms
             capacity = sum(told) * 1000 / busy_ms if busy_ms and stage != "engine" else None
@@ -257,10 +257,6 @@ def _busy_ms(told: Pressure, stage: Stage) -> float:
     return next(one.busy_ms for one in told.stages if one.stage == stage)
 
 
-def _through(stage: Stage, receipt: Receipt, work: Work | None) -> int:
-    """What a batch brings to a stage: records, then what is left of them behind the shuffle, then rows."""
-    if stage == "sink":
-        return sum(sink.rows for sink in receipt.sinks)
-    if work is not None and stage in ("shuffle", "state"):
-        return sum(one.records_in for one in work.stages[1:]) or receipt.records
-    return receipt.records
+def _through(stage: Stage, receipt: Receipt) -> int:
+    """What a batch brings to a stage: records, at the end rows."""
+    return sum(sink.rows for sink in receipt.sinks) if stage == "sink" else receipt.records
