@@ -31,8 +31,8 @@ COLUMNS = (
     Column("p99_ms", "p99, ms", drawn=True),
     Column("p999_ms", "p99.9, ms"),
     Column("max_ms", "max, ms"),
-    Column("engine_p50_ms", "engine: p50, ms"),
-    Column("engine_p99_ms", "engine: p99, ms"),
+    Column("engine_p50_ms", "engine p50, ms"),
+    Column("engine_p99_ms", "engine p99, ms"),
     Column("lost", "lost"),
 )
 
