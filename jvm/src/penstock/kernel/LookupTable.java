@@ -25,8 +25,8 @@ import org.apache.spark.unsafe.array.ByteArrayMethods;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Rows by key, packed into one array, with a hash table of their places beside it: 88 bytes for a row of five
- * short columns, where a HashMap of rows takes 329.
+ * Rows by key, packed into one array, with a hash table of their places beside it: 102 bytes a row, where Spark's own
+ * broadcast takes 153 ({@code penstock bench lookup}, a million users).
  *
  * <p>An entry is the lengths of key and row (two ints), the key, the row as an UnsafeRow; each part starts at a
  * multiple of 8. The first entry has no key: it is what an unknown key gives. A slot of the hash table holds the hash
