@@ -85,6 +85,21 @@ def test_several_columns_of_one_lookup_cost_one_probe(new_users: NewUsers) -> No
     }
 
 
+def test_keys_with_equal_rows_and_more_different_rows_than_are_remembered_find_their_own(
+    new_users: NewUsers,
+) -> None:
+    users = new_users(take=["segment", "age"])
+    many, ages = 80_000, [1, 2, None]
+    users.write(
+        user_id=[f"u{number}" for number in range(2 * many)],
+        segment=[f"s{number % many}" for number in range(2 * many)],
+        age=[ages[number % 3] for number in range(2 * many)],
+    )
+    asked = [0, 1, 2, 65_535, 65_536, many - 1, many, many + 1, 2 * many - 1]
+    [rows] = users.found([*(f"u{number}" for number in asked), "nobody"])
+    assert rows == [*((f"s{number % many}", ages[number % 3]) for number in asked), (None, None)]
+
+
 def test_keys_that_are_numbers_in_the_reference_data_match_as_text(new_users: NewUsers) -> None:
     users = new_users()
     users.write(user_id=pa.array([7, 8], pa.int64()), segment=["seven", "eight"])
